@@ -14,6 +14,7 @@ import { http } from './suites/http/http.ts';
 import { lists } from './suites/lists/lists.ts';
 import { load } from './suites/load.ts';
 import { micro } from './suites/micro.ts';
+import { opening } from './suites/opening.ts';
 import { organizations } from './suites/organizations.ts';
 import { steps } from './suites/steps.ts';
 import { timeZones } from './suites/time-zones.ts';
@@ -33,6 +34,7 @@ const suites: readonly Suite[] = [
   memory,
   changes,
   organizations,
+  opening,
   exports,
   allEngines,
 ];

@@ -175,11 +175,19 @@ const tailBytes = 128;
  * Cuts off the batches of later ticks than `published`, which no reader has applied, and returns
  * the end. Throws DamagedLogError if the log has less than `minBytes`, or a published batch is damaged.
  */
-export function recoverLog(path: string, published: number, minBytes: number): LogEnd {
+export function recoverLog(
+  path: string,
+  published: number,
+  minBytes: number,
+  beforeCut: () => void = () => {},
+): LogEnd {
   const descriptor = openSync(path, 'r+');
   try {
     const end = findEnd(descriptor, published, minBytes);
-    if (end.position < fstatSync(descriptor).size) ftruncateSync(descriptor, end.position);
+    if (end.position < fstatSync(descriptor).size) {
+      beforeCut();
+      ftruncateSync(descriptor, end.position);
+    }
     return end;
   } finally {
     closeSync(descriptor);

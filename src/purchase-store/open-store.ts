@@ -1,7 +1,8 @@
-import { closeSync, fstatSync, openSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach } from '../duckdb/connection.ts';
+import { invalidatesInstance, isDamage } from '../duckdb/damage.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
 import type { Current } from './current.ts';
 import {
@@ -10,11 +11,20 @@ import {
   createDelta,
   type Delta,
   emptyBase,
+  type ReplayedPart,
   updatePreviousChanges,
 } from './delta/delta.ts';
 import { decodeRecords } from './delta/records.ts';
-import { createBaseLayout, requireBase } from './layout.ts';
-import { DamagedLogError, linesPerBatch, readBatches, readRange, scanLog } from './log.ts';
+import { loadDelta, type SavedDelta, saveDelta, savedDeltaOf } from './delta/saved-delta.ts';
+import { createBaseLayout, layoutVersion, requireBase } from './layout.ts';
+import {
+  checksumBefore,
+  DamagedLogError,
+  linesPerBatch,
+  readBatches,
+  readRange,
+  scanLog,
+} from './log.ts';
 import type { StoreCatalogs } from './relations.ts';
 
 /** The bases that are attached to a DuckDB instance. */
@@ -78,6 +88,8 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   readonly logDescriptor: number;
   /** The part of the log that the delta shows. */
   part(): LogPart;
+  /** Saves the delta with previous changes, so that the next reader replays less (delta/saved-delta.ts). */
+  save(connection: DuckDBConnection): Promise<void>;
   /** Takes the published tick before the size of the log, so that all its batches are in the log. */
   findPending(published: number): PendingBatches | null;
   /** Applies pending batches in one transaction. After a failure, the store must be opened again. */
@@ -121,10 +133,14 @@ export async function openStore<Content, Files extends NamedFiles>(
     // By its descriptor, because the worker may have removed the name of a log that was replaced.
     const path = `/dev/fd/${descriptor}`;
     const log = descriptor;
-    const read = () => readRange(log, 0, part.position);
-    const replayed = { path, lines: part.lines, read };
+    const read = (from: number) => readRange(log, from, part.position);
+    const load: ReplayedPart['load'] = (...target) =>
+      loadSaved(target, join(directory, savedDeltaOf(current.log)), (saved) =>
+        isPartOf(saved, current, log, part),
+      );
+    const replayed = { path, lines: part.lines, read, load };
     const created = await createDelta(connection, catalogs, replayed, current.asOf);
-    return createStore(current, base, descriptor, created, part);
+    return createStore(directory, current, base, descriptor, created, part);
   } catch (error) {
     await detach(connection, catalogs.delta);
     if (descriptor !== null) closeSync(descriptor);
@@ -132,6 +148,36 @@ export async function openStore<Content, Files extends NamedFiles>(
     throw error;
   }
 }
+
+/** Null also if the file is damaged, which is removed then if it can be: the log has all that it shows. */
+async function loadSaved(
+  [connection, delta]: readonly [DuckDBConnection, string],
+  path: string,
+  isUsable: (saved: SavedDelta) => boolean,
+): Promise<SavedDelta | null> {
+  try {
+    return await loadDelta(connection, delta, path, isUsable);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    try {
+      rmSync(path);
+    } catch {}
+    if (invalidatesInstance(error)) throw error;
+    return null;
+  }
+}
+
+const isPartOf = (
+  saved: SavedDelta,
+  { base, log }: NamedFiles,
+  descriptor: number,
+  { position }: LogPart,
+): boolean =>
+  saved.layoutVersion === layoutVersion &&
+  saved.base === base &&
+  saved.log === log &&
+  saved.position <= position &&
+  saved.checksum === checksumBefore(descriptor, 0, saved.position);
 
 /** The batches of published ticks at the beginning of a log. */
 function publishedPart(descriptor: number, { logBytes }: NamedFiles, published: number): LogPart {
@@ -145,6 +191,7 @@ function publishedPart(descriptor: number, { logBytes }: NamedFiles, published: 
 }
 
 function createStore<Content, Files extends NamedFiles>(
+  directory: string,
   current: Files,
   base: SharedFile<Content>,
   descriptor: number,
@@ -159,6 +206,14 @@ function createStore<Content, Files extends NamedFiles>(
     base,
     logDescriptor: descriptor,
     part: () => part,
+
+    async save(connection) {
+      await updatePreviousChanges(connection, delta);
+      const { base, log } = current;
+      const checksum = checksumBefore(descriptor, 0, part.position);
+      const saved = { layoutVersion, base, log, ...part, checksum };
+      await saveDelta(connection, delta.catalogs.delta, join(directory, savedDeltaOf(log)), saved);
+    },
 
     findPending(published) {
       const { size } = fstatSync(descriptor);

@@ -1,5 +1,5 @@
 import type { Organization } from '../tick/organization-phases.ts';
-import type { Prepared } from '../tick/store.ts';
+import type { Prepared, StoredSize } from '../tick/store.ts';
 
 export type BuildProgress = { readonly loaded: number; readonly expected: number };
 
@@ -27,6 +27,14 @@ export type Builder = {
    * the organization must be loaded.
    */
   catchUp(organization: Organization, tick: number, options: BuildOptions): Promise<Prepared>;
-  /** Merges the changes of the published ticks up to `tick`. */
-  compact(organization: Organization, tick: number, options: BuildOptions): Promise<Compacted>;
+  /** Merges the changes of published ticks. */
+  compact(
+    organization: Organization,
+    publishedTick: () => number,
+    options: BuildOptions,
+  ): Promise<Compacted>;
+  /** If readers replay logs: whether they must replay so much that `saveDelta` is worth it. */
+  isReplayLong?(size: StoredSize): boolean;
+  /** Saves what the published ticks up to `tick` have changed, so that readers replay less. */
+  saveDelta?(organization: Organization, tick: number): Promise<void>;
 };

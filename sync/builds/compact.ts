@@ -3,42 +3,63 @@ import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { linesById } from '../../src/purchase-store/log.ts';
 import { isUpsert, type Records } from '../capture/records.ts';
 import type { FileStore } from '../files/file-store.ts';
-import { createLog, publishedBatches } from '../files/log-files.ts';
+import { changesIn, createLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
 import type { Organization } from '../tick/organization-phases.ts';
 import type { Compacted } from './builder.ts';
 import { type MergeOptions, merge } from './merge.ts';
 import { discardFiles, type NewFiles, noGap, publishFiles } from './new-files.ts';
+import { isWorthSaving, saveDelta } from './save-delta.ts';
 
 /** Merges base and log into a new base; or shortens the log if its few purchases need no base. */
 export async function compact(
   store: FileStore,
   dataDirectory: string,
   organization: Organization,
-  tick: number,
-  options: MergeOptions & { readonly maxPurchasesWithoutBase: number },
+  publishedTick: () => number,
+  options: MergeOptions & {
+    readonly maxPurchasesWithoutBase: number;
+    readonly minUnsavedChanges: number | undefined;
+  },
 ): Promise<Compacted> {
   const current = store.published(organization.id)?.current;
   if (current === undefined) throw new Error('nothing is published');
   const directory = organizationDirectory(dataDirectory, organization.id);
   const path = join(directory, current.log);
+  const tick = publishedTick();
   const shortened =
     current.base === null ? shorten(path, tick, options.maxPurchasesWithoutBase) : null;
   const log = createLog(directory);
-  const files: NewFiles = { organization, base: null, log, purchases: 0 };
+  let files: NewFiles = { organization, base: null, log, purchases: 0 };
   try {
     if (shortened !== null) log.append(shortened.records);
-    const merged = shortened ?? { ...(await merge(options, current, tick)), records: null };
-    const result = { ...files, base: merged.base, purchases: merged.purchases };
+    const { base, purchases, ...merged } = shortened ?? (await merge(options, current, tick));
+    let { position } = merged;
+    const appendUntil = (published: number) => {
+      for (const batch of publishedBatches(path, published, position)) {
+        log.append(batch);
+        position = batch.end;
+      }
+    };
+    files = { ...files, base, purchases };
+    appendUntil(publishedTick());
+    const compacted = { ...current, base, log: log.name, logBytes: 0, purchases };
+    // The queries after the publication wait for what they replay.
+    if (
+      isWorthSaving(changesIn({ current: compacted, end: log.end() }), options.minUnsavedChanges)
+    ) {
+      const savedRecords = await saveDelta(options, directory, compacted, visibleAtOnce);
+      files = { ...files, savedRecords };
+    }
     return {
       async publish(published, watermark) {
         // A load or a repair has replaced the log meanwhile.
         if (store.published(organization.id)?.current.log !== current.log) {
           throw new Error('other files were published during the compaction');
         }
-        for (const batch of publishedBatches(path, published, merged.position)) log.append(batch);
-        await publishFiles(store, result, noGap, published, watermark);
+        appendUntil(published);
+        await publishFiles(store, files, noGap, published, watermark);
       },
-      discard: () => discardFiles(store, dataDirectory, result),
+      discard: () => discardFiles(store, dataDirectory, files),
     };
   } catch (error) {
     await discardFiles(store, dataDirectory, files);

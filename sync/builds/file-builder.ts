@@ -17,6 +17,7 @@ import { loadLarge } from './load-large.ts';
 import { findSmall, loadSmall } from './load-small.ts';
 import { type MergeOptions, merge } from './merge.ts';
 import { createGapLog, discardFiles, prepare } from './new-files.ts';
+import { isWorthSaving, saveDelta } from './save-delta.ts';
 
 export type FileBuilderOptions = {
   readonly database: Database;
@@ -26,6 +27,8 @@ export type FileBuilderOptions = {
   readonly loadChunkRows?: number | undefined;
   /** An organization with at most so many has no base: its log holds all of them. Smaller in tests. */
   readonly maxPurchasesWithoutBase?: number | undefined;
+  /** More changes are saved as a delta; smaller in tests. */
+  readonly minUnsavedChanges?: number | undefined;
 };
 
 const defaultMaxPurchasesWithoutBase = 5_000;
@@ -37,7 +40,8 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
   const { database, dataDirectory, instance, loadChunkRows: chunkRows } = options;
   const { maxPurchasesWithoutBase: maxSmall = defaultMaxPurchasesWithoutBase } = options;
   const bases = createBases(instance, () => null);
-  const directoryOf = ({ id }: Organization) => organizationDirectory(dataDirectory, id);
+  const directoryOf = ({ id }: Pick<Organization, 'id'>) =>
+    organizationDirectory(dataDirectory, id);
   const mergeOptions = ({ id }: Organization, { signal }: BuildOptions): MergeOptions => ({
     instance,
     dataDirectory,
@@ -110,11 +114,22 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       }
     },
 
-    compact: (organization, tick, build) =>
-      compact(store, dataDirectory, organization, tick, {
+    compact: (organization, publishedTick, build) =>
+      compact(store, dataDirectory, organization, publishedTick, {
         ...mergeOptions(organization, build),
         maxPurchasesWithoutBase: maxSmall,
+        minUnsavedChanges: options.minUnsavedChanges,
       }),
+
+    isReplayLong: (size) => isWorthSaving(size, options.minUnsavedChanges),
+
+    async saveDelta({ id }, tick) {
+      const current = store.published(id)?.current;
+      if (current === undefined) throw new Error('nothing is published');
+      const location = { instance, bases, organizationId: id };
+      const records = await saveDelta(location, directoryOf({ id }), current, tick);
+      store.noteSaved(id, current.log, records);
+    },
   };
 }
 

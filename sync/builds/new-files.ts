@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { currentOf, type FileStore } from '../files/file-store.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
@@ -16,6 +17,8 @@ export type NewFiles = {
   readonly log: NewLog;
   /** Of the base, or of the log without a base. */
   readonly purchases: number;
+  /** The records that the saved delta of the log shows. */
+  readonly savedRecords?: number;
 };
 
 /** The log of a gap in the change feed. */
@@ -45,7 +48,7 @@ export const noGap: Pick<GapLog, 'log' | 'isComplete'> = { log: null, isComplete
 /** Names the files in CURRENT. They show `watermark`. The change feed goes on if the gap is complete. */
 export async function publishFiles(
   store: FileStore,
-  { organization: { id, source }, base, log, purchases }: NewFiles,
+  { organization: { id, source }, base, log, purchases, savedRecords = 0 }: NewFiles,
   gap: Pick<GapLog, 'log' | 'isComplete'>,
   tick: number,
   watermark: Watermark,
@@ -61,7 +64,8 @@ export async function publishFiles(
     ...{ base, log: log.name, logBytes: end.position, purchases },
     replacedLogs: isContinued ? replacedLogs(before, gap.log) : [],
   };
-  await store.replace(id, { current: currentOf(source, files, tick, watermark), end });
+  const current = currentOf(source, files, tick, watermark);
+  await store.replace(id, { current, end, savedRecords });
 }
 
 /** Removes files, except the published base. */
@@ -73,8 +77,10 @@ export async function discardFiles(
   const published = store.published(id)?.current;
   if (published?.log === log.name) return;
   log.remove();
+  const directory = organizationDirectory(dataDirectory, id);
+  await rm(join(directory, savedDeltaOf(log.name)), { force: true });
   if (base === null || base === published?.base) return;
-  await rm(join(organizationDirectory(dataDirectory, id), base), { force: true });
+  await rm(join(directory, base), { force: true });
 }
 
 export const prepare = (

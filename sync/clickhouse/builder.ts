@@ -186,8 +186,9 @@ export function createClickHouseBuilder(
       });
     },
 
-    async compact(organization, tick, { signal }) {
+    async compact(organization, publishedTick, { signal }) {
       const { id } = organization;
+      const tick = publishedTick();
       const rows = publishedRows(organization, tick);
       const before = store.sizeOf(id)?.changes ?? 0;
       return withNewLoad(organization, async (loadId) => {

@@ -28,7 +28,10 @@ export type OpenStore = {
 };
 
 /** Limits of files, smaller in tests. */
-type FileLimits = Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase'>;
+type FileLimits = Pick<
+  FileBuilderOptions,
+  'loadChunkRows' | 'maxPurchasesWithoutBase' | 'minUnsavedChanges'
+>;
 
 /** Opens the store of PURCHASES_ENGINE. */
 export async function openStore(

@@ -36,6 +36,8 @@ import { syncToDisk } from './sync-to-disk.ts';
 export type FileStore = Store & {
   /** Null if nothing is published. */
   published(organizationId: bigint): PublishedLog | null;
+  /** The saved delta of a log shows so many records. */
+  noteSaved(organizationId: bigint, log: string, records: number): void;
   /** Replaces CURRENT, and removes the files that it does not name. */
   replace(organizationId: bigint, next: PublishedLog): Promise<void>;
 };
@@ -127,7 +129,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     sizeOf(id) {
       const log = logs.get(id);
       if (log === undefined) return null;
-      return { purchases: log.current.purchases, ...changesIn(log.current, log.end) };
+      return { purchases: log.current.purchases, ...changesIn(log) };
     },
 
     async remove(id) {
@@ -159,13 +161,18 @@ export function createFileStore(options: FileStoreOptions): FileStore {
 
     published: (id) => logs.get(id) ?? null,
 
-    async replace(id, { current, end }) {
+    noteSaved(id, name, records) {
+      const log = logs.get(id);
+      if (log?.current.log === name) log.savedRecords = records;
+    },
+
+    async replace(id, { current, ...rest }) {
       const directory = directoryOf(id);
       const path = currentFile(directory);
       const replacedLogs = retainedLogs(current.replacedLogs, retention);
       const next = { ...current, replacedLogs };
       await replaceFile(path, serializeCurrent(next));
-      logs.set(id, { current: next, end });
+      logs.set(id, { current: next, ...rest });
       unsynced.add(path);
       for (const { log } of [...replacedLogs, next]) unsynced.add(join(directory, log));
       removeUnusedFiles(directory, next);

@@ -11,6 +11,7 @@ import {
   purchasesDirectory,
   readCurrent,
 } from '../../src/purchase-store/current.ts';
+import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
 
@@ -25,19 +26,23 @@ export async function removeOrganizationFolder(
 
 /** Files of the purchase store, also of earlier layouts and of builds that were interrupted. */
 const isStoreFile = (name: string): boolean =>
-  /^(base-[0-9a-f]+\.duckdb|log-[0-9a-f]+\.tsv|load-[ab]\.csv|\d+-[0-9a-f-]+\.duckdb(\.tmp)?|(base\.(unfinished|merged)|live|next)\.duckdb|OWNER|STATUS)(\.wal)?$/.test(
+  /^(base-[0-9a-f]+\.duckdb|log-[0-9a-f]+\.tsv|delta-[0-9a-f]+\.duckdb(\.unfinished)?|load-[ab]\.csv|\d+-[0-9a-f-]+\.duckdb(\.tmp)?|(base\.(unfinished|merged)|live|next)\.duckdb|OWNER|STATUS)(\.wal)?$/.test(
     name,
   );
 
 export const isUnfinishedBase = (name: string): boolean => name.startsWith('base.unfinished.');
 
-/** Removes the bases and logs that CURRENT does not name, at once: call it while nothing is built. */
+/**
+ * Removes the bases and logs that CURRENT does not name, and saved deltas of other logs, at once: call it
+ * while nothing is built.
+ */
 export function removeUnusedFiles(
   directory: string,
   { base, log, replacedLogs }: Current,
   isToStay: (name: string) => boolean = () => false,
 ): void {
-  const named = new Set([base, log, ...replacedLogs.map((replaced) => replaced.log)]);
+  const logs = replacedLogs.map((replaced) => replaced.log);
+  const named = new Set([base, log, savedDeltaOf(log), ...logs]);
   for (const name of readdirSync(directory)) {
     if (!isStoreFile(name) || named.has(name) || isToStay(name)) continue;
     // Also a folder that replaced a file.

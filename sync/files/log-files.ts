@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
+import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   appendBatch,
@@ -66,22 +67,28 @@ export function* publishedBatches(
 }
 
 /** The changes in a log since the last load or compaction. */
-export function changesIn(
-  { base, purchases, logBytes }: Current,
-  { position, totalRecords }: LogEnd,
-) {
+export function changesIn({ current, end, savedRecords = 0 }: PublishedLog) {
+  const { base, purchases, logBytes } = current;
+  const { position, totalRecords } = end;
   // Without a base, the log begins with the purchases themselves.
   const before = base === null ? { records: purchases, bytes: logBytes } : noRecords;
   return {
     changes: Math.max(0, totalRecords - before.records),
     changeBytes: Math.max(0, position - before.bytes),
+    unsavedChanges: Math.max(0, totalRecords - Math.max(before.records, savedRecords)),
   };
 }
 
 const noRecords = { records: 0, bytes: 0 };
 
 /** The published log of an organization. The end of a damaged one is unknown. */
-export type PublishedLog = { current: Current; end: LogEnd; readonly isDamaged?: true };
+export type PublishedLog = {
+  current: Current;
+  end: LogEnd;
+  /** The records that its saved delta shows, as far as this worker knows. */
+  savedRecords?: number;
+  readonly isDamaged?: true;
+};
 
 /** Null if nothing is published, or in another layout. Throws DamagedFilesError if CURRENT is invalid. */
 export function readPublished(directory: string): Current | null {
@@ -105,5 +112,7 @@ export function recoverPublished(directory: string, current: Current, published:
     if (statSync(join(directory, name), { throwIfNoEntry: false })?.isFile() === true) continue;
     throw new DamagedFilesError(`${name} is missing`);
   }
-  return recoverLog(join(directory, log), published, logBytes);
+  // Other batches may follow in the place of those that are cut off.
+  const beforeCut = () => rmSync(join(directory, savedDeltaOf(log)), { force: true });
+  return recoverLog(join(directory, log), published, logBytes, beforeCut);
 }

@@ -76,7 +76,7 @@ function readOne(directory: string, id: bigint, tick: TickFile | null): Publishe
     fingerprint,
     database: databaseOf(source),
     purchases,
-    changes: changesIn(current, end).changes,
+    changes: changesIn({ current, end }).changes,
     bytes: baseBytes + end.position,
   };
 }

@@ -31,6 +31,8 @@ export type StoredSize = {
   /** Since then. */
   readonly changes: number;
   readonly changeBytes: number;
+  /** Those that a reader must replay; undefined if the store saves no deltas. */
+  readonly unsavedChanges?: number;
 };
 
 /** Where a worker publishes: files, or ClickHouse. */

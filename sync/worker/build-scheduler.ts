@@ -71,10 +71,15 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     }
   };
 
-  const compact = async (organization: Organization, reason: string): Promise<void> => {
+  /** Shortens what readers replay. */
+  const shortenReplay = async (
+    organization: Organization,
+    work: (organization: Organization, reason: string) => Promise<unknown>,
+    reason: string,
+  ): Promise<void> => {
     const { id } = organization;
     try {
-      await runner.compact(organization, reason);
+      await work(organization, reason);
       retries.succeeded('compaction', id);
     } catch (error) {
       if (signal.aborted) return;
@@ -116,14 +121,22 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       }
     },
 
-    /** Queues a compaction if one is due. */
+    /** Queues a compaction if one is due, or saves the delta. */
     compactIfDue(id: bigint): void {
       const organization = organizations.get(id);
       const size = context().store.sizeOf(id);
       if (organization === undefined || size === null || runner.runningOf(id) !== null) return;
+      if (!retries.isDue('compaction', id)) return;
       const { changes, purchases } = size;
-      if (changes <= Math.max(maxLogRecords, purchases * minChangedShare)) return;
-      if (retries.isDue('compaction', id)) void compact(organization, `${changes} changes`);
+      if (changes > Math.max(maxLogRecords, purchases * minChangedShare)) {
+        void shortenReplay(organization, runner.compact, `${changes} changes`);
+      } else if (builder.isReplayLong?.(size)) {
+        void shortenReplay(
+          organization,
+          runner.saveDelta,
+          `${size.unsavedChanges} changes to replay`,
+        );
+      }
     },
 
     /**

@@ -379,7 +379,7 @@ describe('a worker', () => {
     let compacting: ReturnType<typeof builder.compact> | undefined;
     const publish = store.publish;
     store.publish = async (content) => {
-      compacting = builder.compact(organization, publication.tick, build);
+      compacting = builder.compact(organization, () => publication.tick, build);
       await compacting;
       await publish(content);
     };

@@ -1,9 +1,9 @@
-import { writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import fc from 'fast-check';
 import sql, { join as joinSql, raw } from 'sql-template-tag';
-import { expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { parseInstant } from '../../src/domain/instant.ts';
 import {
   type PurchaseColumn,
@@ -18,6 +18,7 @@ import type { PeriodTables } from '../../src/engines/duckdb/period-tables.ts';
 import { purchaseStats } from '../../src/engines/duckdb/stats.ts';
 import { maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
+import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { createPreviousPurchases } from '../../src/purchase-store/last-purchases.ts';
 import { createBaseLayout, dictionaries, entriesOfDelta } from '../../src/purchase-store/layout.ts';
 import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
@@ -131,6 +132,8 @@ function applied(model: Model, changes: readonly ChangedPurchase[]): Model {
   }
   return next;
 }
+
+const savedDeltaIn = (log: string): string => join(dirname(log), savedDeltaOf(basename(log)));
 
 let stores = 0;
 
@@ -315,10 +318,17 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
     expect(rows).toEqual(expectedPrevious(model, first));
   };
 
+  const saveAt = async (log: string, bases: Bases<null>, tick: number) => {
+    const store = await open(connection, bases, log, tick);
+    await store.save(connection);
+    await store.close(connection);
+  };
+
   await fc.assert(
     fc.asyncProperty(histories, async ({ base, duringLoad, batches }) => {
-      const paths = ['loaded', 'log', 'long'].map((name) => join(directory, `${name}.tsv`));
-      const [loadedLog, log, longLog] = paths as [string, string, string];
+      const names = ['loaded', 'log', 'long', 'tail'];
+      const paths = names.map((name) => join(directory, `${name}.tsv`));
+      const [loadedLog, log, longLog, longTail] = paths as [string, string, string, string];
       model = new Map();
       let bases: Bases<null> = empty;
       let baseCatalog: string | null = null;
@@ -338,6 +348,7 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
       }
       writeLog(log, all);
       writeLog(longLog, [padding, ...all]);
+      writeLog(longTail, [...all.slice(0, 1), padding, ...all.slice(1)]);
 
       const stepwise = await open(connection, bases, log, 1);
       const shown = applied(model, all[0] ?? []);
@@ -357,13 +368,21 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
       expect(stepwise.findPending(100)).toBeNull();
       const whole = await open(connection, bases, log);
       const replayed = await open(connection, bases, longLog);
+      await saveAt(longTail, bases, 1);
+      const loaded = [await open(connection, bases, longTail)];
+      for (const tick of [1, 2]) {
+        await saveAt(log, bases, tick);
+        loaded.push(await open(connection, bases, log));
+      }
+      const stores = [stepwise, whole, replayed, ...loaded];
       expect(whole.part()).toEqual(stepwise.part());
-      for (const { catalogs } of [stepwise, whole, replayed]) {
+      for (const { catalogs } of stores) {
         expect(await shownBy(connection, catalogs)).toEqual(expectedOf(model));
       }
-      for (const store of baseCatalog === null ? [] : [stepwise, whole, replayed])
-        await expectPrevious(store);
-      for (const store of [stepwise, whole, replayed]) await store.close(connection);
+      for (const store of baseCatalog === null ? [] : stores) await expectPrevious(store);
+      for (const store of stores) await store.close(connection);
+      // The next history has other logs of these names, with batches that may be the same.
+      for (const path of [log, longTail]) rmSync(savedDeltaIn(path));
       if (baseCatalog !== null) await detach(connection, baseCatalog);
     }),
     { numRuns: 6, interruptAfterTimeLimit: 30_000 },
@@ -446,4 +465,67 @@ it('batches with thousands of labels, customers and purchases show them as a mod
     expect(shown).toMatchObject(expected);
     await store.close(connection);
   }
+});
+
+describe('a saved delta', () => {
+  const cent = (id: bigint, cents: bigint): ChangedPurchase => ({
+    id,
+    row: purchaseRow({ id, purchase_value_in_cents: cents }),
+  });
+  const batches = [[cent(1n, 1n)], [cent(2n, 10n), cent(1n, 2n)], [cent(3n, 100n)]];
+
+  const its = it
+    .extend('log', ({ directory }) => join(directory, 'log-5a.tsv'))
+    /** The revenue that a reader shows, up to the last tick or an earlier one. */
+    .extend('revenue', ({ connection, empty, log }) => async (tick?: number, path = log) => {
+      const store = await open(connection, empty, path, tick);
+      const { sums } = await shownBy(connection, store.catalogs);
+      await store.close(connection);
+      return sums.revenueInCents;
+    })
+    /** Saves the delta of the second tick, with 5,000 cents more than the log: so readers tell them apart. */
+    .extend('saved', ({ connection, empty, log }) => async () => {
+      writeLog(log, batches);
+      const store = await open(connection, empty, log, 2);
+      await store.save(connection);
+      await store.close(connection);
+      await connection.run(`
+        attach '${savedDeltaIn(log)}' as saved;
+        update saved.change set purchase_value_in_cents = 5010 where id = 2;
+        detach saved`);
+    });
+
+  its('is loaded, with the later batches of the log', async ({ saved, revenue }) => {
+    await saved();
+    expect([await revenue(), await revenue(2)]).toEqual([5_112n, 5_012n]);
+  });
+
+  its('of later batches than the published ones is not loaded', async ({ saved, revenue }) => {
+    await saved();
+    expect(await revenue(1)).toBe(1n);
+  });
+
+  its('of a log whose batches were replaced is not loaded', async ({ saved, revenue, log }) => {
+    await saved();
+    const [first = [], ...others] = batches;
+    writeLog(log, [first, [cent(2n, 20n), cent(1n, 3n)], ...others.slice(1)]);
+    expect(await revenue()).toBe(123n);
+  });
+
+  its('of another log is not loaded', async ({ saved, revenue, log, directory }) => {
+    await saved();
+    const other = join(directory, 'log-5b.tsv');
+    writeFileSync(other, readFileSync(log));
+    writeFileSync(savedDeltaIn(other), readFileSync(savedDeltaIn(log)));
+    expect(await revenue(undefined, other)).toBe(112n);
+  });
+
+  its('that is damaged is removed', async ({ saved, revenue, log }) => {
+    await saved();
+    const content = readFileSync(savedDeltaIn(log));
+    for (let at = 8_192; at < content.length; at += 4_096) content[at] = ~(content[at] as number);
+    writeFileSync(savedDeltaIn(log), content);
+    expect(await revenue()).toBe(112n);
+    expect(existsSync(savedDeltaIn(log))).toBe(false);
+  });
 });

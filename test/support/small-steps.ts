@@ -12,7 +12,7 @@ export const maxTickChanges = 500;
 /** Changes since a load or compaction; more are compacted. */
 export const maxLogRecords = 100;
 
-const limits = { loadChunkRows: 150, maxPurchasesWithoutBase: 1_000 };
+const limits = { loadChunkRows: 150, maxPurchasesWithoutBase: 1_000, minUnsavedChanges: 10 };
 
 /** Follows changes with many steps in a load and frequent builds, so that faults hit between steps. */
 export async function followInSmallSteps(

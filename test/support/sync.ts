@@ -28,7 +28,7 @@ export type WorkerParts = { readonly store: FileStore; readonly builder: Builder
 export type TestWorkerOptions = Partial<
   WorkerOptions &
     Pick<FileStoreOptions, 'changesRetentionMs' | 'changesMaxBytes'> &
-    Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase'> & {
+    Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase' | 'minUnsavedChanges'> & {
       replace: (parts: WorkerParts) => Partial<WorkerParts>;
     }
 >;

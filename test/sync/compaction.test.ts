@@ -185,4 +185,4 @@ describe('a compaction', { tags: ['slow'] }, () => {
   });
 });
 
-const isStoreFile = /\.(duckdb|tsv|wal|csv)$/;
+const isStoreFile = /^(?!delta-[0-9a-f]+\.duckdb$).*\.(duckdb|tsv|wal|csv|unfinished)$/;

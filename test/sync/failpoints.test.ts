@@ -97,6 +97,7 @@ async function write({ markers }: Pair, database: Database, activity: Activity):
     load: [1, 1],
     'catch up': [1, maxTickChanges],
     compaction: [0.3 * maxLogRecords, 0.3 * maxLogRecords],
+    save: [0.1 * maxLogRecords, 0.1 * maxLogRecords],
   };
   for (const [marker, opposite] of [
     [one, other],

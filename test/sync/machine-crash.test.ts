@@ -55,6 +55,7 @@ const it = isolatedTest
   .extend('openSynced', ({ openWorker }) => async () => {
     let isBroken = false;
     const worker = await openWorker({
+      minUnsavedChanges: 0,
       replace: ({ store }) => ({
         store: {
           ...store,

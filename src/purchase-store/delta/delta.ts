@@ -18,6 +18,7 @@ import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
 import { createPreviousChanges, type PreviousChanges } from './previous-changes.ts';
 import { type ChangedPurchase, decodeRecords } from './records.ts';
 import { replay } from './replay.ts';
+import type { SavedDelta } from './saved-delta.ts';
 
 /** The changes since a base, in a database in memory that only this process reads. */
 export type Delta = {
@@ -29,11 +30,14 @@ export type Delta = {
 /** The catalog of a base without purchases, for organizations without a base. */
 export const emptyBase = 'empty_base';
 
-/** The part of a log that a delta shows. `read` returns its content. */
-export type LogPart = {
+/** The part of a log that a delta shows. */
+export type ReplayedPart = {
   readonly path: string;
   readonly lines: number;
-  read(): Buffer;
+  /** The content of the part from a position on. */
+  read(from: number): Buffer;
+  /** Loads a saved delta that shows the first lines of the part; null if there is none. */
+  load?(connection: DuckDBConnection, delta: string): Promise<SavedDelta | null>;
 };
 
 /** How a delta changes. */
@@ -57,30 +61,43 @@ export const maxLinesOneByOne = 2_000;
 export async function createDelta(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
-  { path, lines, read }: LogPart,
+  part: ReplayedPart,
   otherwise: bigint,
 ): Promise<{ readonly delta: Delta; readonly applied: Applied }> {
-  const isReplayed = lines > maxLinesOneByOne;
   await connection.run(`attach ':memory:' as ${catalogs.delta}`);
+  const saved = (await part.load?.(connection, catalogs.delta)) ?? null;
+  const lines = part.lines - (saved?.lines ?? 0);
+  const isReplayed = lines > maxLinesOneByOne;
   return inTransaction(connection, async () => {
-    await connection.run(createDeltaLayout(catalogs.delta));
-    if (isReplayed) await replay(connection, catalogs, path, lines);
-    const hasEntries = isReplayed || catalogs.base !== emptyBase;
+    if (saved === null) await connection.run(createDeltaLayout(catalogs.delta));
+    const ids = isReplayed
+      ? await replay(connection, catalogs, part.path, lines, saved?.lines)
+      : [];
+    const hasChanges = isReplayed || saved !== null;
+    const hasEntries = hasChanges || catalogs.base !== emptyBase;
     const nextKeys = hasEntries ? await readNextKeys(connection, catalogs) : firstKeys();
     const earliest = await earliestOf(connection, catalogs.base);
+    const firstQuarter = quarterHourOf(earliest[0] ?? otherwise);
     const delta = {
       catalogs,
       dictionaryKeys: createDictionaryKeys(catalogs, nextKeys),
-      previousChanges: createPreviousChanges(catalogs, quarterHourOf(earliest[0] ?? otherwise)),
+      previousChanges: createPreviousChanges(catalogs, firstQuarter, saved !== null),
     };
-    const replayed = isReplayed ? await readApplied(connection, catalogs) : null;
-    const changed = isReplayed ? [] : decodeRecords(read());
-    const near = [...earliest, ...(replayed?.instants ?? instantsOf(changed))];
-    const placeholder = encodePlaceholder(near[0] ?? otherwise);
+    delta.previousChanges.add(ids);
+    const before = hasChanges ? await readApplied(connection, catalogs) : unchanged;
+    const changed = isReplayed ? [] : decodeRecords(part.read(saved?.position ?? 0));
+    const near = [...earliest, ...before.instants, ...instantsOf(changed)];
+    const placeholder = saved === null ? encodePlaceholder(near[0] ?? otherwise) : null;
     const written = await writeChanges(connection, delta, changed, placeholder);
-    return { delta, applied: replayed ?? written };
+    const purchases = before.purchases + written.purchases;
+    return {
+      delta,
+      applied: { purchases, instants: [...before.instants, ...written.instants] },
+    };
   });
 }
+
+const unchanged: Applied = { purchases: 0, instants: [] };
 
 /** What a delta changes. */
 export async function readApplied(
@@ -127,7 +144,7 @@ export async function applyChanges(
 export async function updatePreviousChanges(
   connection: DuckDBConnection,
   { previousChanges }: Delta,
-  beforeCommit: () => Promise<void>,
+  beforeCommit: () => Promise<void> = async () => {},
 ): Promise<void> {
   await inTransaction(connection, async () => {
     await previousChanges.update(connection);

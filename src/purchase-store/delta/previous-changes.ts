@@ -1,7 +1,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { join, raw } from 'sql-template-tag';
+import sql, { raw } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
+import { listed } from '../../duckdb/listed.ts';
 import type { StoreCatalogs } from '../relations.ts';
 import {
   columnDefinitions,
@@ -25,27 +26,31 @@ export type PreviousChanges = {
 };
 
 /** If more purchases than these have been changed, the table is made anew. */
-const maxChanged = 500;
+const maxChanged = 5_000;
 
-/** `firstQuarter` is the quarter of an hour of the base's earliest purchase. */
+/**
+ * `firstQuarter` is the quarter of an hour of the base's earliest purchase. `isMade` if a saved delta has
+ * the table.
+ */
 export function createPreviousChanges(
   catalogs: StoreCatalogs,
   firstQuarter: number,
+  isMade: boolean,
 ): PreviousChanges {
   const table = `${catalogs.delta}.previous_change`;
   /** Since the table was made; null if it has to be made. */
-  let changed: Set<bigint> | null = null;
+  let changed: Set<bigint> | null = isMade ? new Set() : null;
 
   /** Those of changed purchases, or of all changes. */
   const customersOf = async (
     connection: DuckDBConnection,
     ids: ReadonlySet<bigint> | null,
   ): Promise<number[]> => {
-    const listed = sql`id in (${join([...(ids ?? [0n])])})`;
-    const moved = movedPurchases(catalogs.delta, ids === null ? sql`true` : listed);
+    const isChanged = ids === null ? sql`true` : sql`id in (${listed([...ids], 'bigint')})`;
+    const moved = movedPurchases(catalogs.delta, isChanged);
     const customers = sql`select customer_key from (${moved})`;
     // Only this table still has a purchase that was added, and then deleted or moved.
-    const before = sql`select customer_key from ${raw(table)} where ${listed}`;
+    const before = sql`select customer_key from ${raw(table)} where ${isChanged}`;
     const all =
       ids === null ? sql`select distinct * from (${customers})` : sql`${customers} union ${before}`;
     return (await queryRows(connection, all)).map(([key]) => key as number);

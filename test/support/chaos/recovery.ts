@@ -7,6 +7,7 @@ import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import { isOfDatabase, readDatabaseIdentity } from '../../../src/postgres/source-identity.ts';
 import { purchasesDirectory, readCurrent } from '../../../src/purchase-store/current.ts';
+import { savedDeltaOf } from '../../../src/purchase-store/delta/saved-delta.ts';
 import { layoutVersion } from '../../../src/purchase-store/layout.ts';
 import { dataFolderId } from '../../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../../sync/status/status.ts';
@@ -68,7 +69,8 @@ async function unexpectedFiles(database: Database, dataDirectory: string): Promi
     }
     const current = readCurrent(join(directory, name), layoutVersion);
     const replaced = current?.replacedLogs.map(({ log }) => log) ?? [];
-    const expected = ['CURRENT', 'VERIFIED', current?.base, current?.log, ...replaced];
+    const saved = current === null ? [] : [savedDeltaOf(current.log)];
+    const expected = ['CURRENT', 'VERIFIED', current?.base, current?.log, ...saved, ...replaced];
     const files = await readdir(join(directory, name)).catch(() => []);
     const unexpected = files.filter((file) => !expected.includes(file));
     found.push(...unexpected.map((file) => `${name}/${file}`));

@@ -15,6 +15,7 @@ const limits = {
   changesRetentionMs: 86_400_000,
   changesMaxBytes: Number(process.env.CHANGES_MAX_BYTES ?? 0),
   maxPurchasesWithoutBase: Number(process.env.MAX_PURCHASES_WITHOUT_BASE ?? 0),
+  minUnsavedChanges: 10,
 };
 const maxTickChanges = Number(process.env.MAX_TICK_CHANGES ?? 50_000);
 const maxLogRecords = Number(process.env.MAX_LOG_RECORDS ?? 100);

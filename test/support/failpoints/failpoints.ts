@@ -1,5 +1,5 @@
 /** What a worker does when it is killed. */
-export const activities = ['tick', 'join', 'load', 'catch up', 'compaction'] as const;
+export const activities = ['tick', 'join', 'load', 'catch up', 'compaction', 'save'] as const;
 export type Activity = (typeof activities)[number];
 
 const ofTicks = [
@@ -20,12 +20,15 @@ const ofBuilds = [
 
 const ofBases = ['before the base is named', 'after the base is named'] as const;
 
+const ofDeltas = ['before the delta is named', 'after the delta is named'] as const;
+
 const ofReplacements = ['before old files are removed', 'after an old file is removed'] as const;
 
 export type Step = (
   | typeof ofTicks
   | typeof ofBuilds
   | typeof ofBases
+  | typeof ofDeltas
   | typeof ofReplacements
 )[number];
 
@@ -36,6 +39,7 @@ const steps: Readonly<Record<Activity, readonly Step[]>> = {
   load: [...ofBases, ...ofBuilds],
   'catch up': [...ofBases, ...ofBuilds, ...ofReplacements],
   compaction: [...ofBases, ...ofBuilds, ...ofReplacements],
+  save: ofDeltas,
 };
 
 export type Failpoint = { readonly activity: Activity; readonly step: Step };

@@ -70,7 +70,10 @@ function watchFiles(): void {
     renameSync(from: fs.PathLike, to: fs.PathLike) {
       const isTick = basename(dirname(String(to))) === 'ticks' && appended !== null;
       if (isTick) reach('before the tick is published', appended as Activity);
+      const isDelta = nameOf(to).startsWith('delta-');
+      if (isDelta) reach('before the delta is named');
       renameSync(from, to);
+      if (isDelta) reach('after the delta is named');
     },
     rmSync(path: fs.PathLike, options?: fs.RmOptions) {
       const isOld = /^(base|log)-[0-9a-f]+\./.test(nameOf(path));
@@ -140,6 +143,7 @@ function watchBuilder(builder: Builder): Builder {
       publishing('catch up', await build('catch up', () => builder.catchUp(...args))),
     compact: async (...args) =>
       publishing('compaction', await build('compaction', () => builder.compact(...args))),
+    saveDelta: (...args) => building.run('save', async () => builder.saveDelta?.(...args)),
   };
 }
 

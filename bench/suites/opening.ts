@@ -1,0 +1,110 @@
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { inRounds } from '../measure/rounds.ts';
+import { summarize } from '../measure/statistics.ts';
+import { spread, tableOf } from '../report/tables.ts';
+import { type Scope, withScope } from '../runner/scope.ts';
+import { defineSuite } from '../runner/suite.ts';
+import { createClient } from '../setup/api-client.ts';
+import { scratchDirectory } from '../setup/postgres.ts';
+import { type PreparedShops, prepareShops } from '../setup/prepared-shops.ts';
+import { startHttpServer, startProgram } from '../setup/programs.ts';
+import type { BenchmarkShop } from '../setup/shops.ts';
+
+/** Together, these changes need no compaction. */
+const changedShare = 0.018;
+/** More are not published by a tick. */
+const changesAtOnce = 10_000;
+/** Of ten changed purchases, nine are among the newest. */
+const newestShare = 0.05;
+
+export const opening = defineSuite({
+  name: 'opening',
+  description: 'the first statistics after a start of the API, with and without the saved delta',
+  isQuick: false,
+  defaults: { purchases: 1_000_000, seed: 42, rounds: 5 },
+  async run({ options: { purchases, seed, rounds }, scope, server }) {
+    const sizes = [{ organizations: 1, purchases, seed }];
+    const prepared = await prepareShops({ scope, server }, sizes);
+    const shop = prepared.shops[0] as BenchmarkShop;
+    const changes = Math.max(20_000, purchases * changedShare);
+    for (let changed = 0; changed < changes; changed += changesAtOnce) {
+      await changeSome(prepared, shop, Math.min(changesAtOnce, changes - changed));
+      await startProgram(scope, 'sync/main.ts', ['once'], prepared.environment).done();
+    }
+    const { dataDirectory } = prepared;
+    const withoutSaved = await scratchDirectory(scope);
+    cpSync(dataDirectory, withoutSaved, { recursive: true });
+    removeSavedDelta(withoutSaved, shop);
+    const of = (folder: string) => () => firstQueries(scope, prepared, shop, folder);
+    const tasks = { with: of(dataDirectory), without: of(withoutSaved) };
+    const results = await inRounds(tasks, { rounds, signal: scope.signal });
+    const figures = Object.entries(results).map(([savedDelta, times]) => ({
+      savedDelta,
+      first: summarize(times.map(({ first }) => first)),
+      filtered: summarize(times.map(({ filtered }) => filtered)),
+    }));
+    return {
+      text: [
+        tableOf(figures, {
+          [`${changes.toLocaleString('en')} changes; ms`]: ({ savedDelta }) =>
+            `${savedDelta} the saved delta`,
+          'first statistics': ({ first }) => spread(first, 0),
+          'then those of paid ones': ({ filtered }) => spread(filtered, 0),
+        }),
+      ],
+      figures: { changes, queries: figures },
+    };
+  },
+});
+
+async function changeSome(
+  { database: { pool } }: PreparedShops,
+  { organizationId }: BenchmarkShop,
+  count: number,
+): Promise<void> {
+  await pool.query(
+    `with bounds as (
+       select min(id) as first, max(id) as last from purchases where organization_id = $1
+     )
+     update purchases set payment_status = 'refunded', updated_at = now()
+     where organization_id = $1 and id in (
+       select last - floor((last - first) * random() * case when n % 10 = 0 then 1 else $3 end)::bigint
+       from bounds, generate_series(1, $2::int) as n
+     )`,
+    [organizationId, count, newestShare],
+  );
+}
+
+function removeSavedDelta(dataDirectory: string, { organizationId }: BenchmarkShop): void {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  const current = readCurrent(directory, layoutVersion);
+  // Fails if there is none.
+  rmSync(join(directory, savedDeltaOf(current?.log ?? '')));
+}
+
+/** The milliseconds of the first requests to a new API. */
+async function firstQueries(
+  scope: Scope,
+  { environment }: PreparedShops,
+  shop: BenchmarkShop,
+  dataDirectory: string,
+): Promise<{ readonly first: number; readonly filtered: number }> {
+  return withScope(scope.signal, async (ofApi) => {
+    const settings = { ...environment, DATA_DIR: dataDirectory };
+    const api = await startHttpServer(ofApi, 'src/commands/api.ts', settings);
+    const { get } = createClient(ofApi, api.url);
+    // The first request at all also opens connections.
+    await get('/v1/me', shop);
+    const time = async (path: string) => {
+      const startedAt = performance.now();
+      await get(path, shop);
+      return performance.now() - startedAt;
+    };
+    const first = await time('/v1/purchases/stats');
+    return { first, filtered: await time('/v1/purchases/stats?status=paid') };
+  });
+}

@@ -1,0 +1,46 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type NamedFiles, openStore } from '../../src/purchase-store/open-store.ts';
+import { requireSpace } from '../files/disk-space.ts';
+import { syncToDisk } from '../files/sync-to-disk.ts';
+import type { StoredSize } from '../tick/store.ts';
+import type { MergeOptions } from './merge.ts';
+
+/** Readers replay fewer changes as quickly. */
+const defaultMinUnsavedChanges = 2_500;
+/** Each save writes all changes since the last compaction. */
+const minUnsavedShare = 0.125;
+
+/** Whether readers must replay so many changes that saving them is worth it. */
+export const isWorthSaving = (
+  { changes, unsavedChanges = 0 }: Pick<StoredSize, 'changes' | 'unsavedChanges'>,
+  minUnsavedChanges = defaultMinUnsavedChanges,
+): boolean => unsavedChanges > Math.max(minUnsavedChanges, changes * minUnsavedShare);
+
+/**
+ * Saves the delta of a log with the batches of published ticks, and returns the number of its records. The
+ * log is on the disk before: after a crash of the machine, it has all that the saved delta shows.
+ */
+export async function saveDelta(
+  { instance, bases, organizationId }: Pick<MergeOptions, 'instance' | 'bases' | 'organizationId'>,
+  directory: string,
+  files: NamedFiles,
+  published: number,
+): Promise<number> {
+  const log = join(directory, files.log);
+  requireSpace(directory, 2 * statSync(log).size);
+  await syncToDisk(log);
+  const connection = await instance.connect();
+  try {
+    const options = { published, catalog: `saving_${organizationId}` };
+    const store = await openStore(connection, bases, directory, files, options);
+    try {
+      await store.save(connection);
+      return store.part().records;
+    } finally {
+      await store.close(connection);
+    }
+  } finally {
+    connection.closeSync();
+  }
+}
