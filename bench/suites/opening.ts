@@ -1,8 +1,10 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { readTicks } from '../../src/purchase-store/published-tick.ts';
 import { inRounds } from '../measure/rounds.ts';
 import { summarize } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';
@@ -11,7 +13,7 @@ import { defineSuite } from '../runner/suite.ts';
 import { createClient } from '../setup/api-client.ts';
 import { scratchDirectory } from '../setup/postgres.ts';
 import { type PreparedShops, prepareShops } from '../setup/prepared-shops.ts';
-import { startHttpServer, startProgram } from '../setup/programs.ts';
+import { startHttpServer, startProgram, startService } from '../setup/programs.ts';
 import type { BenchmarkShop } from '../setup/shops.ts';
 
 /** Together, these changes need no compaction. */
@@ -20,10 +22,13 @@ const changedShare = 0.018;
 const changesAtOnce = 10_000;
 /** Of ten changed purchases, nine are among the newest. */
 const newestShare = 0.05;
+/** Between two queries of an open organization. */
+const changesBetween = 25;
 
 export const opening = defineSuite({
   name: 'opening',
-  description: 'the first statistics after a start of the API, with and without the saved delta',
+  description:
+    'statistics after a start of the API, with and without the saved delta, and after changes',
   isQuick: false,
   defaults: { purchases: 1_000_000, seed: 42, rounds: 5 },
   async run({ options: { purchases, seed, rounds }, scope, server }) {
@@ -47,6 +52,7 @@ export const opening = defineSuite({
       first: summarize(times.map(({ first }) => first)),
       filtered: summarize(times.map(({ filtered }) => filtered)),
     }));
+    const open = await measureChanges(scope, prepared, shop, 4 * rounds);
     return {
       text: [
         tableOf(figures, {
@@ -55,8 +61,13 @@ export const opening = defineSuite({
           'first statistics': ({ first }) => spread(first, 0),
           'then those of paid ones': ({ filtered }) => spread(filtered, 0),
         }),
+        tableOf([open], {
+          'open; ms': () => 'statistics',
+          'without changes': ({ unchanged }) => spread(unchanged, 1),
+          [`after ${changesBetween} changes`]: ({ changed }) => spread(changed, 1),
+        }),
       ],
-      figures: { changes, queries: figures },
+      figures: { changes, queries: figures, open },
     };
   },
 });
@@ -72,7 +83,7 @@ async function changeSome(
      )
      update purchases set payment_status = 'refunded', updated_at = now()
      where organization_id = $1 and id in (
-       select last - floor((last - first) * random() * case when n % 10 = 0 then 1 else $3 end)::bigint
+       select last - floor((last - first) * random() * case when n % 10 = 0 then 1 else $3::float8 end)::bigint
        from bounds, generate_series(1, $2::int) as n
      )`,
     [organizationId, count, newestShare],
@@ -106,5 +117,41 @@ async function firstQueries(
     };
     const first = await time('/v1/purchases/stats');
     return { first, filtered: await time('/v1/purchases/stats?status=paid') };
+  });
+}
+
+/** The milliseconds of uncached statistics of an open organization, right after changes and without. */
+async function measureChanges(
+  scope: Scope,
+  prepared: PreparedShops,
+  shop: BenchmarkShop,
+  rounds: number,
+) {
+  return withScope(scope.signal, async (running) => {
+    const { environment, dataDirectory } = prepared;
+    startService(running, 'sync/main.ts', [], environment);
+    const api = await startHttpServer(running, 'src/commands/api.ts', environment);
+    const { get } = createClient(running, api.url);
+    const snapshot = () => readTicks(dataDirectory)[0]?.snapshot;
+    let queries = 0;
+    const time = async () => {
+      // No other response is cached for it.
+      queries += 1;
+      const path = `/v1/purchases/stats?max_value_in_cents=${10 ** 12 + queries}`;
+      const startedAt = performance.now();
+      await get(path, shop);
+      return performance.now() - startedAt;
+    };
+    const tasks = {
+      async changed() {
+        const before = snapshot();
+        await changeSome(prepared, shop, changesBetween);
+        while (snapshot() === before) await sleep(5);
+        return time();
+      },
+      unchanged: time,
+    };
+    const { changed, unchanged } = await inRounds(tasks, { rounds, signal: running.signal });
+    return { changed: summarize(changed), unchanged: summarize(unchanged) };
   });
 }

@@ -12,7 +12,8 @@ import { creationQuarter } from './quarter-hours.ts';
 
 /**
  * The layout of an organization's files. The worker rebuilds files of another version, so every
- * change below, in `log.ts` or in `current.ts` needs a new number.
+ * change below, in `log.ts` or in `current.ts` needs a new number; so does one of what a delta has, which
+ * the worker saves.
  *
  * A base, a DuckDB file, holds purchases in the order of creation. A delta, in DuckDB's memory, holds
  * the signed rows by which the purchases of a later tick differ (relations.ts), those by which their

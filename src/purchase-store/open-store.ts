@@ -1,8 +1,7 @@
-import { closeSync, fstatSync, openSync, rmSync } from 'node:fs';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach } from '../duckdb/connection.ts';
-import { invalidatesInstance, isDamage } from '../duckdb/damage.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
 import type { Current } from './current.ts';
 import {
@@ -15,7 +14,7 @@ import {
   updatePreviousChanges,
 } from './delta/delta.ts';
 import { decodeRecords } from './delta/records.ts';
-import { loadDelta, type SavedDelta, saveDelta, savedDeltaOf } from './delta/saved-delta.ts';
+import { loadDelta, type SavedDelta, saveDelta } from './delta/saved-delta.ts';
 import { createBaseLayout, layoutVersion, requireBase } from './layout.ts';
 import {
   checksumBefore,
@@ -134,10 +133,10 @@ export async function openStore<Content, Files extends NamedFiles>(
     const path = `/dev/fd/${descriptor}`;
     const log = descriptor;
     const read = (from: number) => readRange(log, from, part.position);
+    const isShown = (saved: SavedDelta) =>
+      saved.position <= part.position && saved.checksum === checksumBefore(log, 0, saved.position);
     const load: ReplayedPart['load'] = (...target) =>
-      loadSaved(target, join(directory, savedDeltaOf(current.log)), (saved) =>
-        isPartOf(saved, current, log, part),
-      );
+      loadDelta(...target, directory, current, isShown);
     const replayed = { path, lines: part.lines, read, load };
     const created = await createDelta(connection, catalogs, replayed, current.asOf);
     return createStore(directory, current, base, descriptor, created, part);
@@ -148,36 +147,6 @@ export async function openStore<Content, Files extends NamedFiles>(
     throw error;
   }
 }
-
-/** Null also if the file is damaged, which is removed then if it can be: the log has all that it shows. */
-async function loadSaved(
-  [connection, delta]: readonly [DuckDBConnection, string],
-  path: string,
-  isUsable: (saved: SavedDelta) => boolean,
-): Promise<SavedDelta | null> {
-  try {
-    return await loadDelta(connection, delta, path, isUsable);
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    try {
-      rmSync(path);
-    } catch {}
-    if (invalidatesInstance(error)) throw error;
-    return null;
-  }
-}
-
-const isPartOf = (
-  saved: SavedDelta,
-  { base, log }: NamedFiles,
-  descriptor: number,
-  { position }: LogPart,
-): boolean =>
-  saved.layoutVersion === layoutVersion &&
-  saved.base === base &&
-  saved.log === log &&
-  saved.position <= position &&
-  saved.checksum === checksumBefore(descriptor, 0, saved.position);
 
 /** The batches of published ticks at the beginning of a log. */
 function publishedPart(descriptor: number, { logBytes }: NamedFiles, published: number): LogPart {
@@ -212,7 +181,7 @@ function createStore<Content, Files extends NamedFiles>(
       const { base, log } = current;
       const checksum = checksumBefore(descriptor, 0, part.position);
       const saved = { layoutVersion, base, log, ...part, checksum };
-      await saveDelta(connection, delta.catalogs.delta, join(directory, savedDeltaOf(log)), saved);
+      await saveDelta(connection, delta.catalogs.delta, directory, saved);
     },
 
     findPending(published) {

@@ -36,5 +36,5 @@ export type Builder = {
   /** If readers replay logs: whether they must replay so much that `saveDelta` is worth it. */
   isReplayLong?(size: StoredSize): boolean;
   /** Saves what the published ticks up to `tick` have changed, so that readers replay less. */
-  saveDelta?(organization: Organization, tick: number): Promise<void>;
+  saveDelta?(organizationId: bigint, tick: number): Promise<void>;
 };

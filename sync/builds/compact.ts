@@ -1,7 +1,9 @@
 import { join } from 'node:path';
+import { invalidatesInstance } from '../../src/duckdb/damage.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { linesById } from '../../src/purchase-store/log.ts';
 import { isUpsert, type Records } from '../capture/records.ts';
+import { isFileDamage } from '../failure.ts';
 import type { FileStore } from '../files/file-store.ts';
 import { changesIn, createLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
 import type { Organization } from '../tick/organization-phases.ts';
@@ -47,7 +49,12 @@ export async function compact(
     if (
       isWorthSaving(changesIn({ current: compacted, end: log.end() }), options.minUnsavedChanges)
     ) {
-      const savedRecords = await saveDelta(options, directory, compacted, visibleAtOnce);
+      const saving = saveDelta(options, directory, compacted, visibleAtOnce);
+      // After other failures, the worker tries again when the compaction is published.
+      const savedRecords = await saving.catch((error) => {
+        if (isFileDamage(error) || invalidatesInstance(error)) throw error;
+        return 0;
+      });
       files = { ...files, savedRecords };
     }
     return {

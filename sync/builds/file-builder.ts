@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
@@ -17,7 +18,7 @@ import { loadLarge } from './load-large.ts';
 import { findSmall, loadSmall } from './load-small.ts';
 import { type MergeOptions, merge } from './merge.ts';
 import { createGapLog, discardFiles, prepare } from './new-files.ts';
-import { isWorthSaving, saveDelta } from './save-delta.ts';
+import { isWorthSaving, readSavedRecords, saveDelta } from './save-delta.ts';
 
 export type FileBuilderOptions = {
   readonly database: Database;
@@ -40,8 +41,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
   const { database, dataDirectory, instance, loadChunkRows: chunkRows } = options;
   const { maxPurchasesWithoutBase: maxSmall = defaultMaxPurchasesWithoutBase } = options;
   const bases = createBases(instance, () => null);
-  const directoryOf = ({ id }: Pick<Organization, 'id'>) =>
-    organizationDirectory(dataDirectory, id);
+  const directoryOf = ({ id }: Organization) => organizationDirectory(dataDirectory, id);
   const mergeOptions = ({ id }: Organization, { signal }: BuildOptions): MergeOptions => ({
     instance,
     dataDirectory,
@@ -123,12 +123,23 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
 
     isReplayLong: (size) => isWorthSaving(size, options.minUnsavedChanges),
 
-    async saveDelta({ id }, tick) {
-      const current = store.published(id)?.current;
-      if (current === undefined) throw new Error('nothing is published');
+    async saveDelta(id, tick) {
+      const published = store.published(id);
+      if (published === null) throw new Error('nothing is published');
+      const { current, savedRecords } = published;
+      const directory = organizationDirectory(dataDirectory, id);
+      if (savedRecords === undefined) {
+        // Of an earlier worker.
+        store.noteSaved(id, current.log, await readSavedRecords(instance, directory, current));
+        const size = store.sizeOf(id);
+        if (size === null || !isWorthSaving(size, options.minUnsavedChanges)) return;
+      }
       const location = { instance, bases, organizationId: id };
-      const records = await saveDelta(location, directoryOf({ id }), current, tick);
+      const records = await saveDelta(location, directory, current, tick);
       store.noteSaved(id, current.log, records);
+      // Another log may have replaced this one meanwhile.
+      if (store.published(id)?.current.log !== current.log)
+        removeSavedDelta(directory, current.log);
     },
   };
 }

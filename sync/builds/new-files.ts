@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
+import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { currentOf, type FileStore } from '../files/file-store.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
@@ -78,7 +78,7 @@ export async function discardFiles(
   if (published?.log === log.name) return;
   log.remove();
   const directory = organizationDirectory(dataDirectory, id);
-  await rm(join(directory, savedDeltaOf(log.name)), { force: true });
+  removeSavedDelta(directory, log.name);
   if (base === null || base === published?.base) return;
   await rm(join(directory, base), { force: true });
 }

@@ -1,5 +1,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { DuckDBInstance } from '@duckdb/node-api';
+import type { Current } from '../../src/purchase-store/current.ts';
+import { loadDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { type NamedFiles, openStore } from '../../src/purchase-store/open-store.ts';
 import { requireSpace } from '../files/disk-space.ts';
 import { syncToDisk } from '../files/sync-to-disk.ts';
@@ -40,6 +43,25 @@ export async function saveDelta(
     } finally {
       await store.close(connection);
     }
+  } finally {
+    connection.closeSync();
+  }
+}
+
+/** The records that the saved delta of a log shows; 0 if there is none. */
+export async function readSavedRecords(
+  instance: DuckDBInstance,
+  directory: string,
+  files: Pick<Current, 'base' | 'log'>,
+): Promise<number> {
+  const connection = await instance.connect();
+  let records = 0;
+  try {
+    await loadDelta(connection, 'unused', directory, files, (saved) => {
+      records = saved.records;
+      return false;
+    });
+    return records;
   } finally {
     connection.closeSync();
   }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
-import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
+import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   appendBatch,
@@ -113,6 +113,6 @@ export function recoverPublished(directory: string, current: Current, published:
     throw new DamagedFilesError(`${name} is missing`);
   }
   // Other batches may follow in the place of those that are cut off.
-  const beforeCut = () => rmSync(join(directory, savedDeltaOf(log)), { force: true });
+  const beforeCut = () => removeSavedDelta(directory, log);
   return recoverLog(join(directory, log), published, logBytes, beforeCut);
 }

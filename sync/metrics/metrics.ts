@@ -43,11 +43,7 @@ export type WorkerMetrics = ReturnType<typeof createWorkerMetrics>;
 
 const labelOf = (state: string): string => state.replaceAll(' ', '_');
 
-const reasons = {
-  compact: 'the log is large',
-  save: 'many changes since the last save',
-  'catch up': 'many changes at once',
-};
+const reasons = { compact: 'the log is large', 'catch up': 'many changes at once' };
 
 /** Loads take minutes. */
 const buildBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600];
@@ -199,7 +195,7 @@ function createPublicationMetrics(registry: Registry) {
   });
   const builds = new Histogram({
     name: 'crm_sync_build_duration_seconds',
-    help: 'Duration of loads, compactions and saved deltas, by reason',
+    help: 'Duration of loads and compactions that were published, by reason',
     labelNames: ['kind', 'reason'],
     buckets: buildBuckets,
     registers,
@@ -212,7 +208,7 @@ function createPublicationMetrics(registry: Registry) {
       durations.observe(milliseconds / 1000);
     },
     /** `reason` is one of a few sentences for a load. The other reasons have the number of changes. */
-    built: (kind: 'load' | keyof typeof reasons, reason: string, milliseconds: number): void =>
+    built: (kind: 'load' | 'catch up' | 'compact', reason: string, milliseconds: number): void =>
       builds.observe(
         { kind: labelOf(kind), reason: kind === 'load' ? reason : reasons[kind] },
         milliseconds / 1000,

@@ -10,7 +10,7 @@ import type { Prepared } from '../tick/store.ts';
 import type { Replication } from './replication.ts';
 import { idleStates, type Reports } from './status-reports.ts';
 
-type BuildKind = 'load' | 'catch up' | 'compact' | 'save';
+type BuildKind = 'load' | 'catch up' | 'compact';
 
 /** A load that has failed for longer begins again. */
 const maxFailingMs = 3_600_000;
@@ -66,22 +66,20 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     work: (build: BuildOptions) => Promise<BuildFailures>,
   ): Promise<BuildFailures> => {
     const state = stateOf(kind, group[0] as Organization, context().store.storedOf);
-    // There are many saves.
-    const level = kind === 'save' ? 'debug' : 'info';
     for (const { id, phase } of group) {
       reports.report(id, { state: idleStates[phase], progress: null });
     }
     const done = queue.add(async () => {
       signal.throwIfAborted();
       for (const { id } of group) {
-        if (readsPostgres(kind)) retain(id, null);
+        if (kind !== 'compact') retain(id, null);
         reports.report(id, { state });
       }
       const described =
         group.length === 1
           ? { organization: encodeId('organization', (group[0] as Organization).id) }
           : { organizations: group.length };
-      log[level]({ ...described, reason }, state);
+      log.info({ ...described, reason }, state);
       const startedAt = performance.now();
       let failures: BuildFailures;
       try {
@@ -95,7 +93,7 @@ export function createBuildRunner(options: BuildRunnerOptions) {
           }),
         });
       } catch (error) {
-        if (readsPostgres(kind)) for (const { id } of group) failed(id);
+        if (kind !== 'compact') for (const { id } of group) failed(id);
         throw error;
       }
       const milliseconds = performance.now() - startedAt;
@@ -105,10 +103,10 @@ export function createBuildRunner(options: BuildRunnerOptions) {
           failed(id);
           continue;
         }
-        if (readsPostgres(kind)) retentions.delete(id);
+        if (kind !== 'compact') retentions.delete(id);
         reports.clear(id);
       }
-      log[level]({ ...described, milliseconds: Math.round(milliseconds) }, 'built');
+      log.info({ ...described, milliseconds: Math.round(milliseconds) }, 'built');
       return failures;
     });
     const settled = done.finally(() => {
@@ -158,12 +156,6 @@ export function createBuildRunner(options: BuildRunnerOptions) {
         }
       }),
 
-    saveDelta: (organization: Organization, reason: string): Promise<BuildFailures> =>
-      run([organization], 'save', reason, async () => {
-        await builder.saveDelta?.(organization, context().publication.tick);
-        return noFailures;
-      }),
-
     runningOf: (id: bigint): RunningBuild | null => running.get(id) ?? null,
 
     /** Resolves when the builds that are queued now have ended. */
@@ -188,14 +180,12 @@ export function createBuildRunner(options: BuildRunnerOptions) {
 
 const noFailures: BuildFailures = new Map();
 
-const readsPostgres = (kind: BuildKind): boolean => kind === 'load' || kind === 'catch up';
-
 function stateOf(
   kind: BuildKind,
   { id }: Organization,
   storedOf: (id: bigint) => unknown,
 ): OrganizationState {
-  if (kind === 'compact' || kind === 'save') return 'compacting';
+  if (kind === 'compact') return 'compacting';
   if (kind === 'catch up') return 'catching up';
   return storedOf(id) === null ? 'loading' : 'rebuilding';
 }

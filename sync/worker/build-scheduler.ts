@@ -1,3 +1,4 @@
+import PQueue from 'p-queue';
 import { InsufficientLogError } from '../capture/log-sufficiency.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
 import { exceptionsOf, type Organization, requireLoad } from '../tick/organization-phases.ts';
@@ -24,6 +25,9 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
   const { maxLogRecords = defaultMaxLogRecords } = options;
   const { context, organizations } = options.replication;
   const runner = createBuildRunner(options);
+  const saves = new PQueue({ concurrency: 1 });
+  /** Organizations whose deltas are being saved. */
+  const saving = new Set<bigint>();
   /** Organizations with which a shared load failed. */
   const alone = new Set<bigint>();
   /** The reasons of requested loads that have not succeeded yet. */
@@ -71,22 +75,37 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     }
   };
 
-  /** Shortens what readers replay. */
-  const shortenReplay = async (
-    organization: Organization,
-    work: (organization: Organization, reason: string) => Promise<unknown>,
-    reason: string,
-  ): Promise<void> => {
+  const compact = async (organization: Organization, reason: string): Promise<void> => {
     const { id } = organization;
     try {
-      await work(organization, reason);
+      await runner.compact(organization, reason);
       retries.succeeded('compaction', id);
     } catch (error) {
       if (signal.aborted) return;
-      if (isFileDamage(error)) onDamage(id);
-      metrics.failed('compact');
-      retries.failed('compaction', id, error);
+      compactionFailed(id, error);
       options.reports.clear(id);
+    }
+  };
+
+  const compactionFailed = (id: bigint, error: unknown): void => {
+    if (isFileDamage(error)) onDamage(id);
+    metrics.failed('compact');
+    retries.failed('compaction', id, error);
+  };
+
+  /** Beside builds and joins: it only reads what is published. */
+  const saveDelta = async (id: bigint): Promise<void> => {
+    saving.add(id);
+    try {
+      await saves.add(async () => {
+        signal.throwIfAborted();
+        await builder.saveDelta?.(id, context().publication.tick);
+      });
+      retries.succeeded('compaction', id);
+    } catch (error) {
+      if (!signal.aborted) compactionFailed(id, error);
+    } finally {
+      saving.delete(id);
     }
   };
 
@@ -121,22 +140,17 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       }
     },
 
-    /** Queues a compaction if one is due, or saves the delta. */
+    /** Queues a compaction or a save of the delta if one is due. */
     compactIfDue(id: bigint): void {
       const organization = organizations.get(id);
       const size = context().store.sizeOf(id);
-      if (organization === undefined || size === null || runner.runningOf(id) !== null) return;
+      if (organization === undefined || size === null) return;
+      if (runner.runningOf(id) !== null || saving.has(id)) return;
       if (!retries.isDue('compaction', id)) return;
       const { changes, purchases } = size;
       if (changes > Math.max(maxLogRecords, purchases * minChangedShare)) {
-        void shortenReplay(organization, runner.compact, `${changes} changes`);
-      } else if (builder.isReplayLong?.(size)) {
-        void shortenReplay(
-          organization,
-          runner.saveDelta,
-          `${size.unsavedChanges} changes to replay`,
-        );
-      }
+        void compact(organization, `${changes} changes`);
+      } else if (builder.isReplayLong?.(size)) void saveDelta(id);
     },
 
     /**
@@ -162,7 +176,10 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     },
 
     isBuilding: (id: bigint): boolean => runner.runningOf(id) !== null,
-    settled: runner.settled,
+    async settled(): Promise<void> {
+      await runner.settled();
+      await saves.onIdle();
+    },
     retained: (): readonly string[] | null => runner.retained((id) => organizations.has(id)),
   };
 }

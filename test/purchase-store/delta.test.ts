@@ -304,7 +304,10 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
   connection,
 }) => {
   // A longer log is replayed in one statement.
-  const padding = Array.from({ length: maxLinesOneByOne }, () => ({ id: 9n, row: null }));
+  const padding = Array.from({ length: maxLinesOneByOne }, (_, index) => ({
+    id: 100n + BigInt(index),
+    row: null,
+  }));
 
   let model: Model = new Map();
   const expectPrevious = async (store: OpenStore<null, NamedFiles>) => {

@@ -62,6 +62,59 @@ it('a delta is saved each time that readers would replay many changes', async ({
   expect(second).not.toEqual(first);
 });
 
+it('a worker that starts does not save a delta again', async ({
+  openSaving,
+  openWorker,
+  change,
+  saved,
+  expectEqual,
+}) => {
+  const worker = await openSaving();
+  await change(minUnsavedChanges + 1);
+  await worker.syncAll();
+  await worker.close();
+  const before = saved();
+  expect(before).toHaveLength(1);
+  const next = await openWorker({ minUnsavedChanges });
+  for (const count of [1, minUnsavedChanges - 1]) {
+    await change(count);
+    await next.syncAll();
+    expect(saved()).toEqual(before);
+  }
+  await change(1);
+  await next.syncAll();
+  expect(saved()).not.toEqual(before);
+  await expectEqual();
+});
+
+it('changes are published although deltas cannot be saved', async ({
+  openSaving,
+  change,
+  saved,
+  folder,
+  expectEqual,
+}) => {
+  const worker = await openSaving({
+    maxLogRecords: 30,
+    replace: ({ builder }) => ({
+      builder: {
+        ...builder,
+        async saveDelta() {
+          throw new Error('the disk is full');
+        },
+      },
+    }),
+  });
+  const before = publishedFiles(folder)?.base;
+  for (let round = 0; round < 3; round += 1) {
+    await change(minUnsavedChanges + 1);
+    await worker.syncAll();
+    await expectEqual();
+  }
+  expect(saved()).toEqual([]);
+  expect(publishedFiles(folder)?.base).not.toBe(before);
+});
+
 it('a compaction saves the changes that were published meanwhile', async ({
   openSaving,
   change,

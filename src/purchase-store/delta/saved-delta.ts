@@ -1,14 +1,14 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
-import { parse } from 'node:path';
+import { join, parse } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { detach, queryRows, quotePath, runStatement } from '../../duckdb/connection.ts';
+import { invalidatesInstance, isDamage } from '../../duckdb/damage.ts';
+import type { Current } from '../current.ts';
+import { layoutVersion } from '../layout.ts';
 
 /** What a saved delta shows: a part of a log from its beginning, over a base. */
-export type SavedDelta = {
-  readonly layoutVersion: number;
-  readonly base: string | null;
-  readonly log: string;
+export type SavedDelta = Pick<Current, 'layoutVersion' | 'base' | 'log'> & {
   readonly position: number;
   readonly lines: number;
   readonly records: number;
@@ -20,20 +20,29 @@ export type SavedDelta = {
 export const savedDeltaOf = (log: string): string =>
   `delta-${parse(log).name.replace(/^log-/, '')}.duckdb`;
 
-/** Writes a delta to a DuckDB file, in the place of an earlier one. */
+export function removeSavedDelta(directory: string, log: string): void {
+  rmSync(join(directory, savedDeltaOf(log)), { force: true });
+}
+
+/** Writes a delta to a DuckDB file beside the log, in the place of an earlier one. */
 export async function saveDelta(
   connection: DuckDBConnection,
   delta: string,
-  path: string,
+  directory: string,
   saved: SavedDelta,
 ): Promise<void> {
+  const path = join(directory, savedDeltaOf(saved.log));
   const unfinished = `${path}.unfinished`;
   const file = fileOf(delta);
-  rmSync(unfinished, { force: true });
+  const removeUnfinished = () => {
+    for (const each of [unfinished, `${unfinished}.wal`]) rmSync(each, { force: true });
+  };
+  removeUnfinished();
   try {
     await connection.run(`
       attach ${quotePath(unfinished)} as ${file} (storage_version 'v1.5.0', block_size 16384);
       copy from database ${delta} to ${file}`);
+    // The delta may have been loaded from an earlier file.
     await runStatement(
       connection,
       sql`create or replace table ${raw(file)}.saved as select ${JSON.stringify(saved)} as content`,
@@ -42,28 +51,42 @@ export async function saveDelta(
     await connection.run(`checkpoint ${file}`);
     await detach(connection, file);
     renameSync(unfinished, path);
-  } finally {
-    await detach(connection, file);
-    rmSync(unfinished, { force: true });
+  } catch (error) {
+    await detach(connection, file).finally(removeUnfinished);
+    throw error;
   }
 }
 
-/** Loads a saved delta into an empty database. Returns null, and loads nothing, unless it `isUsable`. */
+/**
+ * Loads the saved delta of a log into an empty database if `isShown`. Otherwise returns null and loads
+ * nothing; also if the file is damaged, which is then removed if it can be: the log has all that it shows.
+ */
 export async function loadDelta(
   connection: DuckDBConnection,
   delta: string,
-  path: string,
-  isUsable: (saved: SavedDelta) => boolean,
+  directory: string,
+  { base, log }: Pick<Current, 'base' | 'log'>,
+  isShown: (saved: SavedDelta) => boolean,
 ): Promise<SavedDelta | null> {
+  const path = join(directory, savedDeltaOf(log));
   if (!existsSync(path)) return null;
   const file = fileOf(delta);
   try {
     await connection.run(`attach ${quotePath(path)} as ${file} (read_only)`);
     const [row] = await queryRows(connection, sql`from ${raw(file)}.saved`);
     const saved = JSON.parse(row?.[0] as string) as SavedDelta;
-    if (!isUsable(saved)) return null;
+    const isOfLog =
+      saved.layoutVersion === layoutVersion && saved.base === base && saved.log === log;
+    if (!isOfLog || !isShown(saved)) return null;
     await connection.run(`copy from database ${file} to ${delta}`);
     return saved;
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    try {
+      rmSync(path);
+    } catch {}
+    if (invalidatesInstance(error)) throw error;
+    return null;
   } finally {
     await detach(connection, file);
   }
