@@ -17,9 +17,10 @@ import { creationQuarter } from './quarter-hours.ts';
  *
  * A base, a DuckDB file, holds purchases in the order of creation. A delta, in DuckDB's memory, holds
  * the signed rows by which the purchases of a later tick differ (relations.ts), those by which their
- * previous purchases differ (delta/previous-changes.ts), and the dictionary entries that the base lacks. Rows have dense integer keys for labels and customers, each with a dictionary table:
- * DuckDB groups, counts and compares small integers fastest. There is no index and no primary
- * key: zone maps find rows by time and by id, and an index would slow down every write.
+ * previous purchases differ (delta/previous-changes.ts), and the dictionary entries that the base lacks.
+ * Rows have dense integer keys for labels and customers, each with a dictionary table: DuckDB groups,
+ * counts and compares small integers fastest. There is no index and no primary key: zone maps find rows
+ * by time and by id, and an index would slow down every write.
  */
 export const layoutVersion = 7;
 

@@ -20,7 +20,7 @@ import { type ChangedPurchase, decodeRecords } from './records.ts';
 import { replay } from './replay.ts';
 import type { SavedDelta } from './saved-delta.ts';
 
-/** The changes since a base, in a database in memory that only this process reads. */
+/** The changes since a base, in a database in memory. */
 export type Delta = {
   readonly catalogs: StoreCatalogs;
   readonly dictionaryKeys: DictionaryKeys;
