@@ -46,6 +46,15 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
   });
 }
 
+/** Closes the connection when `work` has ended. */
+export async function withConnection<Result>(
+  instance: DuckDBInstance,
+  work: (connection: DuckDBConnection) => Promise<Result>,
+): Promise<Result> {
+  const connection = await instance.connect();
+  return work(connection).finally(() => connection.closeSync());
+}
+
 export type DuckDBRow = readonly (bigint | number | string | null)[];
 
 function boundValues({ values }: Sql): [DuckDBValue[], DuckDBType[]] {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
-import { detach, quotePath } from './connection.ts';
+import { detach, quotePath, withConnection } from './connection.ts';
 
 /** An attached file, until it is released. */
 export type SharedFile<Content> = {
@@ -34,15 +34,8 @@ export function createSharedFiles<Content>(
   // A file cannot be attached again before it is detached.
   const exclusively = new PQueue({ concurrency: 1 });
 
-  const withConnection = async <Result>(
-    work: (connection: DuckDBConnection) => Promise<Result>,
-  ): Promise<Result> => {
-    const connection = await instance.connect();
-    return work(connection).finally(() => connection.closeSync());
-  };
-
   const attach = (path: string): Promise<Attached> =>
-    withConnection(async (connection) => {
+    withConnection(instance, async (connection) => {
       const catalog = `shared_${randomBytes(6).toString('hex')}`;
       await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
       try {
@@ -58,7 +51,7 @@ export function createSharedFiles<Content>(
     if (file.users > 0) return;
     attached.delete(path);
     close(file.content);
-    await withConnection((connection) => detach(connection, file.catalog));
+    await withConnection(instance, (connection) => detach(connection, file.catalog));
   };
 
   return {

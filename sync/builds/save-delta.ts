@@ -1,8 +1,9 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
+import { withConnection } from '../../src/duckdb/connection.ts';
 import type { Current } from '../../src/purchase-store/current.ts';
-import { loadDelta } from '../../src/purchase-store/delta/saved-delta.ts';
+import { loadDelta, type SavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { type NamedFiles, openStore } from '../../src/purchase-store/open-store.ts';
 import { requireSpace } from '../files/disk-space.ts';
 import { syncToDisk } from '../files/sync-to-disk.ts';
@@ -33,8 +34,7 @@ export async function saveDelta(
   const log = join(directory, files.log);
   requireSpace(directory, 2 * statSync(log).size);
   await syncToDisk(log);
-  const connection = await instance.connect();
-  try {
+  return withConnection(instance, async (connection) => {
     const options = { published, catalog: `saving_${organizationId}` };
     const store = await openStore(connection, bases, directory, files, options);
     try {
@@ -43,9 +43,7 @@ export async function saveDelta(
     } finally {
       await store.close(connection);
     }
-  } finally {
-    connection.closeSync();
-  }
+  });
 }
 
 /** The records that the saved delta of a log shows; 0 if there is none. */
@@ -54,15 +52,14 @@ export async function readSavedRecords(
   directory: string,
   files: Pick<Current, 'base' | 'log'>,
 ): Promise<number> {
-  const connection = await instance.connect();
   let records = 0;
-  try {
-    await loadDelta(connection, 'unused', directory, files, (saved) => {
-      records = saved.records;
-      return false;
-    });
-    return records;
-  } finally {
-    connection.closeSync();
-  }
+  const note = (saved: SavedDelta) => {
+    records = saved.records;
+    // Nothing is loaded.
+    return false;
+  };
+  await withConnection(instance, (connection) =>
+    loadDelta(connection, 'unused', directory, files, note),
+  );
+  return records;
 }

@@ -2,6 +2,7 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { type PeriodCalendar, periodOffsets } from '../../domain/period.ts';
+import { withConnection } from '../../duckdb/connection.ts';
 import {
   beginOfQuarterHour,
   creationQuarter,
@@ -123,20 +124,16 @@ async function create(
   { name, from, until }: Table,
   period: Sql,
 ): Promise<void> {
-  const connection = await instance.connect();
-  try {
-    await connection.run(`
-      attach if not exists ':memory:' as ${catalog};
-      create or replace table ${name} as
-      with quarters as materialized (
-        select quarter::integer as ${quarterColumn}, ${period.text} as period
-        from (select quarter::integer as quarter from range(${from}, ${until}) as numbers(quarter))
-      )
-      select ${quarterColumn}, period, period_begin
-      from quarters
-      join (select period, min(${quarterColumn}) as period_begin from quarters group by period)
-        using (period)`);
-  } finally {
-    connection.closeSync();
-  }
+  const create = `
+    attach if not exists ':memory:' as ${catalog};
+    create or replace table ${name} as
+    with quarters as materialized (
+      select quarter::integer as ${quarterColumn}, ${period.text} as period
+      from (select quarter::integer as quarter from range(${from}, ${until}) as numbers(quarter))
+    )
+    select ${quarterColumn}, period, period_begin
+    from quarters
+    join (select period, min(${quarterColumn}) as period_begin from quarters group by period)
+      using (period)`;
+  await withConnection(instance, (connection) => connection.run(create));
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { StoreFiles } from '../../domain/purchase-engine.ts';
+import { withConnection } from '../../duckdb/connection.ts';
 import type { OpenStore, PendingBatches } from '../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
 import { later, type Shown } from './shown-instant.ts';
@@ -153,8 +154,7 @@ export class VersionedStore {
     // Two calls must not close it.
     this.#isRetired = false;
     await this.waitForChange();
-    const connection = await this.#instance.connect();
-    await this.store.close(connection).finally(() => connection.closeSync());
+    await withConnection(this.#instance, (connection) => this.store.close(connection));
   }
 }
 
