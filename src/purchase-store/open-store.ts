@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { detach } from '../duckdb/connection.ts';
+import { detach, withConnection } from '../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
 import type { Current } from './current.ts';
 import {
@@ -49,9 +49,8 @@ export function createBases<Content>(
   let empty: Promise<Content> | null = null;
 
   const createEmpty = async (): Promise<Content> => {
-    const connection = await instance.connect();
-    await connection.run(`attach ':memory:' as ${emptyBase}; ${createBaseLayout(emptyBase)}`);
-    connection.closeSync();
+    const create = `attach ':memory:' as ${emptyBase}; ${createBaseLayout(emptyBase)}`;
+    await withConnection(instance, (connection) => connection.run(create));
     return open(null);
   };
 
@@ -177,8 +176,9 @@ function createStore<Content, Files extends NamedFiles>(
     part: () => part,
 
     async save(connection) {
-      await updatePreviousChanges(connection, delta);
       const { base, log } = current;
+      // Without a base, no query reads them.
+      if (base !== null) await updatePreviousChanges(connection, delta);
       const checksum = checksumBefore(descriptor, 0, part.position);
       const saved = { layoutVersion, base, log, ...part, checksum };
       await saveDelta(connection, delta.catalogs.delta, directory, saved);

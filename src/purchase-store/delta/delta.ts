@@ -81,7 +81,7 @@ export async function createDelta(
     const delta = {
       catalogs,
       dictionaryKeys: createDictionaryKeys(catalogs, nextKeys),
-      previousChanges: createPreviousChanges(catalogs, firstQuarter, saved !== null),
+      previousChanges: createPreviousChanges(catalogs, firstQuarter, saved?.base != null),
     };
     delta.previousChanges.add(ids);
     const before = hasChanges ? await readApplied(connection, catalogs) : unchanged;

@@ -35,8 +35,8 @@ function unescaped(value: string): string {
 }
 
 /**
- * Replays `lines` of a log, after the first ones that the delta shows already, and returns the changed
- * purchases. Reading 20,000 records row by row took 0.7 s with a base of a million purchases, and 0.17 in
+ * Replays `lines` of a log, after the first ones that the delta shows already, and returns the purchases
+ * that are changed then; none if the delta was empty. Reading 20,000 records row by row took 0.7 s with a base of a million purchases, and 0.17 in
  * this way.
  */
 export async function replay(
@@ -52,7 +52,7 @@ export async function replay(
     entries: (dictionary) => dictionaryEntries(catalogs, dictionary).text,
   };
   await connection.run(readRecords(path, lines, shownLines));
-  const ids = await queryRows(connection, sql`select id from record`);
+  const ids = shownLines === 0 ? [] : await queryRows(connection, sql`select id from record`);
   await connection.run(`
     delete from ${change} where sign > 0 and id in (select id from record);
     insert into ${change} by name
