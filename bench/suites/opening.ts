@@ -5,8 +5,8 @@ import { organizationDirectory, readCurrent } from '../../src/purchase-store/cur
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { readTicks } from '../../src/purchase-store/published-tick.ts';
-import { inRounds } from '../measure/rounds.ts';
-import { summarize } from '../measure/statistics.ts';
+import { inRounds, time, timed, wall } from '../measure/rounds.ts';
+import { summaryOf } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { type Scope, withScope } from '../runner/scope.ts';
 import { defineSuite } from '../runner/suite.ts';
@@ -18,7 +18,7 @@ import type { BenchmarkShop } from '../setup/shops.ts';
 
 /** Together, these changes need no compaction. */
 const changedShare = 0.018;
-/** More are not published by a tick. */
+/** A tick publishes so many. */
 const changesAtOnce = 10_000;
 /** Of ten changed purchases, nine are among the newest. */
 const newestShare = 0.05;
@@ -49,8 +49,8 @@ export const opening = defineSuite({
     const results = await inRounds(tasks, { rounds, signal: scope.signal });
     const figures = Object.entries(results).map(([savedDelta, times]) => ({
       savedDelta,
-      first: summarize(times.map(({ first }) => first)),
-      filtered: summarize(times.map(({ filtered }) => filtered)),
+      first: summaryOf(times, ({ first }) => first),
+      filtered: summaryOf(times, ({ filtered }) => filtered),
     }));
     const open = await measureChanges(scope, prepared, shop, 4 * rounds);
     return {
@@ -110,13 +110,9 @@ async function firstQueries(
     const { get } = createClient(ofApi, api.url);
     // The first request at all also opens connections.
     await get('/v1/me', shop);
-    const time = async (path: string) => {
-      const startedAt = performance.now();
-      await get(path, shop);
-      return performance.now() - startedAt;
-    };
-    const first = await time('/v1/purchases/stats');
-    return { first, filtered: await time('/v1/purchases/stats?status=paid') };
+    const { wall: first } = await time(() => get('/v1/purchases/stats', shop));
+    const { wall: filtered } = await time(() => get('/v1/purchases/stats?status=paid', shop));
+    return { first, filtered };
   });
 }
 
@@ -134,24 +130,22 @@ async function measureChanges(
     const { get } = createClient(running, api.url);
     const snapshot = () => readTicks(dataDirectory)[0]?.snapshot;
     let queries = 0;
-    const time = async () => {
+    const query = () => {
       // No other response is cached for it.
       queries += 1;
-      const path = `/v1/purchases/stats?max_value_in_cents=${10 ** 12 + queries}`;
-      const startedAt = performance.now();
-      await get(path, shop);
-      return performance.now() - startedAt;
+      return get(`/v1/purchases/stats?max_value_in_cents=${10 ** 12 + queries}`, shop);
     };
+    const unchanged = timed(query);
     const tasks = {
       async changed() {
         const before = snapshot();
         await changeSome(prepared, shop, changesBetween);
         while (snapshot() === before) await sleep(5);
-        return time();
+        return unchanged();
       },
-      unchanged: time,
+      unchanged,
     };
-    const { changed, unchanged } = await inRounds(tasks, { rounds, signal: running.signal });
-    return { changed: summarize(changed), unchanged: summarize(unchanged) };
+    const times = await inRounds(tasks, { rounds, signal: running.signal });
+    return { changed: summaryOf(times.changed, wall), unchanged: summaryOf(times.unchanged, wall) };
   });
 }

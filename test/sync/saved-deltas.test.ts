@@ -1,5 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { readTicks } from '../../src/purchase-store/published-tick.ts';
 import { createFileStore } from '../../sync/files/file-store.ts';
@@ -133,7 +134,7 @@ it('a compaction saves the changes that were published meanwhile', async ({
           let tick = publishedTick();
           const begunAt = readTicks(directory)[0]?.snapshot;
           await change(minUnsavedChanges + 1);
-          while (readTicks(directory)[0]?.snapshot === begunAt) await new Promise(setImmediate);
+          while (readTicks(directory)[0]?.snapshot === begunAt) await sleep(1);
           const ticks = () => {
             const next = tick;
             tick = publishedTick();
@@ -147,7 +148,7 @@ it('a compaction saves the changes that were published meanwhile', async ({
   const stop = follow(worker);
   const before = publishedFiles(folder)?.log;
   await change(maxLogRecords + 1);
-  while (publishedFiles(folder)?.log === before) await new Promise(setImmediate);
+  while (publishedFiles(folder)?.log === before) await sleep(1);
   await stop();
   const { log } = publishedFiles(folder) ?? {};
   expect(saved().map(({ name }) => name)).toEqual([
