@@ -148,6 +148,9 @@ export function createBuildRunner(options: BuildRunnerOptions) {
         try {
           await exclusively(async () => {
             const { publication } = context();
+            if (replication.organizations.get(organization.id) !== organization) {
+              throw new Error('another organization has this id now');
+            }
             await compacted.publish(publication.tick, organization.shown ?? publication.shown);
           });
           return noFailures;

@@ -145,6 +145,8 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       const organization = organizations.get(id);
       const size = context().store.sizeOf(id);
       if (organization === undefined || size === null) return;
+      // A load replaces what is published, which may be of another organization that had this id.
+      if (organization.phase === 'load required') return;
       if (runner.runningOf(id) !== null || saving.has(id)) return;
       if (!retries.isDue('compaction', id)) return;
       const { changes, purchases } = size;

@@ -2,8 +2,10 @@ import { describe, expect } from 'vitest';
 import { findCredential } from '../../src/postgres/api-keys.ts';
 import { secretHash } from '../../src/postgres/key-secret.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { syncOnce } from '../support/sync.ts';
 
@@ -70,5 +72,34 @@ describe('another database', () => {
     await addPurchases(database.pool, organization, customer, 1);
     await api.purchases.waitUntilFresh(organization, inPostgres, AbortSignal.timeout(30_000));
     expect(await stats(secret)).toEqual([200, 3]);
+  });
+});
+
+describe('another organization with the id', () => {
+  it('does not get the published purchases of the former by a compaction', async ({
+    database: { pool },
+    directory,
+    organization,
+    openWorker,
+  }) => {
+    await pool.query('update purchases set purchase_value_in_cents = 1');
+    await syncOnce(pool, directory);
+    const folder = organizationDirectory(directory, organization);
+    const before = publishedFiles(folder);
+    await pool.query('update organizations set identity = gen_random_uuid()');
+    await pool.query('delete from purchases');
+    const worker = await openWorker({
+      maxLogRecords: 10,
+      replace: ({ builder }) => ({
+        builder: {
+          ...builder,
+          async load() {
+            throw new Error('the load fails');
+          },
+        },
+      }),
+    });
+    await expect(worker.syncAll()).rejects.toThrow('the load fails');
+    expect(publishedFiles(folder)).toEqual(before);
   });
 });
