@@ -236,7 +236,9 @@ describe('a load that fails', { tags: ['slow'] }, () => {
       if (!disk.canBeFilled) skip();
       const folder = organizationDirectory(disk.path, built.id);
       const { log, lines } = recordedLog();
-      const onDisk = { dataDirectory: disk.path, loadChunkRows: 2_000 };
+      // Without saved deltas, which would be among the files.
+      const limits = { loadChunkRows: 2_000, minUnsavedChanges: 100_000 };
+      const onDisk = { dataDirectory: disk.path, ...limits };
       const build = async () => {
         if (kind === 'a compaction') return built.sync({ ...onDisk, log, maxLogRecords: 0 });
         const worker = await built.open({ ...onDisk, log });
