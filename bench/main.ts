@@ -14,6 +14,7 @@ import { http } from './suites/http/http.ts';
 import { lists } from './suites/lists/lists.ts';
 import { load } from './suites/load.ts';
 import { micro } from './suites/micro.ts';
+import { noisyNeighbor } from './suites/noisy-neighbor.ts';
 import { opening } from './suites/opening.ts';
 import { organizations } from './suites/organizations.ts';
 import { steps } from './suites/steps.ts';
@@ -35,6 +36,7 @@ const suites: readonly Suite[] = [
   changes,
   organizations,
   opening,
+  noisyNeighbor,
   exports,
   allEngines,
 ];

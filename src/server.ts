@@ -23,11 +23,13 @@ import {
   ownAppUrl,
   urlOf,
 } from './process/listen-address.ts';
+import { warnOfLittleMemory } from './process/memory-limit.ts';
 import { warnOfFewOpenFiles } from './process/open-files.ts';
 import { OperatorError } from './process/operator-error.ts';
 import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
 import { createChangeFeed } from './purchase-store/change-feed.ts';
 import { resources } from './resources/resources.ts';
+import { apiMemory } from './settings/memory-needs.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings/settings.ts';
 
 type Server = {
@@ -67,6 +69,7 @@ export async function startServer(
   const { dataDirectory } = settings;
   requireWritable(dataDirectory);
   warnOfFewOpenFiles(log);
+  warnOfLittleMemory(log, apiMemory(settings));
   const onError = (error: Error) => log.warn({ err: error }, 'lost a connection to Postgres');
   const { databasePoolSize, queryTimeoutMs } = settings;
   const openPool = (applicationName: string, max: number, statementTimeoutMs: number) =>

@@ -1,29 +1,22 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach, withConnection } from '../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
 import type { Current } from './current.ts';
 import {
   type Applied,
-  applyChanges,
+  applyLines,
   createDelta,
   type Delta,
   emptyBase,
   type ReplayedPart,
   updatePreviousChanges,
 } from './delta/delta.ts';
-import { decodeRecords } from './delta/records.ts';
 import { loadDelta, type SavedDelta, saveDelta } from './delta/saved-delta.ts';
 import { createBaseLayout, layoutVersion, requireBase } from './layout.ts';
-import {
-  checksumBefore,
-  DamagedLogError,
-  linesPerBatch,
-  readBatches,
-  readRange,
-  scanLog,
-} from './log.ts';
+import { checksumBefore, DamagedLogError, linesPerBatch, readRange, scanLog } from './log.ts';
 import type { StoreCatalogs } from './relations.ts';
 
 /** The bases that are attached to a DuckDB instance. */
@@ -127,16 +120,15 @@ export async function openStore<Content, Files extends NamedFiles>(
   let descriptor: number | null = null;
   try {
     descriptor = openSync(join(directory, current.log), 'r');
-    const part = publishedPart(descriptor, current, published);
-    // By its descriptor, because the worker may have removed the name of a log that was replaced.
-    const path = `/dev/fd/${descriptor}`;
+    const part = await publishedPart(descriptor, current, published);
     const log = descriptor;
     const read = (from: number) => readRange(log, from, part.position);
     const isShown = (saved: SavedDelta) =>
       saved.position <= part.position && saved.checksum === checksumBefore(log, 0, saved.position);
     const load: ReplayedPart['load'] = (...target) =>
       loadDelta(...target, directory, current, isShown);
-    const replayed = { path, lines: part.lines, read, load };
+    const { lines, position: bytes } = part;
+    const replayed = { path: pathOf(log), lines, bytes, read, load };
     const created = await createDelta(connection, catalogs, replayed, current.asOf);
     return createStore(directory, current, base, descriptor, created, part);
   } catch (error) {
@@ -147,12 +139,26 @@ export async function openStore<Content, Files extends NamedFiles>(
   }
 }
 
+/** A descriptor still leads to a log whose name the worker has removed. */
+const pathOf = (descriptor: number): string => `/dev/fd/${descriptor}`;
+
+/** Reading so many bytes of a log blocks the event loop for 10 ms. */
+const bytesAtOnce = 8 * 2 ** 20;
+
 /** The batches of published ticks at the beginning of a log. */
-function publishedPart(descriptor: number, { logBytes }: NamedFiles, published: number): LogPart {
+async function publishedPart(
+  descriptor: number,
+  { logBytes }: NamedFiles,
+  published: number,
+): Promise<LogPart> {
   const { size } = fstatSync(descriptor);
   let part: LogPart = { position: 0, lines: 0, records: 0 };
+  let pausedAt = 0;
   for (const { end, records, totalRecords } of scanLog(descriptor, 0, size, published)) {
     part = { position: end, lines: part.lines + records + linesPerBatch, records: totalRecords };
+    if (end - pausedAt < bytesAtOnce) continue;
+    pausedAt = end;
+    await setImmediate();
   }
   if (part.position < logBytes) throw new DamagedLogError(`the log ends before ${logBytes}`);
   return part;
@@ -188,9 +194,8 @@ function createStore<Content, Files extends NamedFiles>(
       const { size } = fstatSync(descriptor);
       if (size < part.position) throw new DamagedLogError('the log has become shorter');
       if (size === part.position) return null;
-      const content = readRange(descriptor, part.position, size);
       let pending = { end: part.position, records: 0, lines: 0 };
-      for (const { end, records } of readBatches(content, part.position, published)) {
+      for (const { end, records } of scanLog(descriptor, part.position, size, published)) {
         const lines = pending.lines + records + linesPerBatch;
         pending = { end, records: pending.records + records, lines };
       }
@@ -198,9 +203,12 @@ function createStore<Content, Files extends NamedFiles>(
     },
 
     async apply(connection, { end, records, lines }, beforeCommit) {
-      const content = readRange(descriptor, part.position, end);
-      const changed = decodeRecords(content);
-      const applied = await applyChanges(connection, delta, changed, beforeCommit);
+      const { position, lines: shownLines } = part;
+      const next = {
+        ...{ path: pathOf(descriptor), shownLines, lines, bytes: end - position },
+        read: () => readRange(descriptor, position, end),
+      };
+      const applied = await applyLines(connection, delta, next, beforeCommit);
       part = { position: end, lines: part.lines + lines, records: part.records + records };
       return applied;
     },

@@ -20,11 +20,14 @@ export type Compacted = Pick<Prepared, 'publish' | 'discard'>;
 export type Builder = {
   /** The organizations that are loaded together: small ones share a transaction. */
   groupLoads(organizations: readonly Organization[]): Promise<Organization[][]>;
-  /** Reads all purchases from Postgres. All results miss the changes since one snapshot. */
+  /**
+   * Reads all purchases from Postgres. All results miss the changes since one snapshot. Rejects with
+   * TooManyBytesError if an organization must be loaded alone.
+   */
   load(organizations: readonly Organization[], options: BuildOptions): Promise<Prepared[]>;
   /**
-   * Adds the changes since `shown` to a copy of what is published. Rejects with InsufficientLogError if
-   * the organization must be loaded.
+   * Adds the changes since `shown` to a copy of what is published. Rejects with InsufficientLogError or
+   * TooManyBytesError if the organization must be loaded.
    */
   catchUp(organization: Organization, tick: number, options: BuildOptions): Promise<Prepared>;
   /** Merges the changes of published ticks. */

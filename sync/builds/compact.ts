@@ -6,6 +6,7 @@ import { isUpsert, type Records } from '../capture/records.ts';
 import { isFileDamage } from '../failure.ts';
 import type { FileStore } from '../files/file-store.ts';
 import { changesIn, createLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
+import { maxBytesWithoutBase } from '../tick/byte-limits.ts';
 import type { Organization } from '../tick/organization-phases.ts';
 import type { Compacted } from './builder.ts';
 import { type MergeOptions, merge } from './merge.ts';
@@ -81,7 +82,7 @@ type Shortened = {
   readonly records: Records;
 };
 
-/** The last record of each purchase; null if there are too many purchases. */
+/** The last record of each purchase; null if the purchases are too many, or have too much text. */
 function shorten(path: string, published: number, max: number): Shortened | null {
   const last = new Map<string, Buffer>();
   let position = 0;
@@ -93,6 +94,8 @@ function shorten(path: string, published: number, max: number): Shortened | null
     if (last.size > max) return null;
     position = end;
   }
-  const records = { lines: Buffer.concat([...last.values()]), records: last.size };
+  const lines = Buffer.concat([...last.values()]);
+  if (lines.length > maxBytesWithoutBase) return null;
+  const records = { lines, records: last.size };
   return { base: null, purchases: last.size, position, records };
 }

@@ -10,7 +10,9 @@ import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { FileStore } from '../files/file-store.ts';
 import { createLog, type NewLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
+import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import type { Organization } from '../tick/organization-phases.ts';
+import type { ChangeGap } from '../tick/store.ts';
 import { unfinishedBasePath } from './base-file.ts';
 import type { Builder, BuildOptions } from './builder.ts';
 import { compact } from './compact.ts';
@@ -82,7 +84,14 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const [organization] = organizations as [Organization];
       const small = await findSmall(database, [organization.id], maxSmall);
       const isSmall = organizations.length > 1 || small.size > 0;
-      if (isSmall) return loadSmall(store, options, organizations, build);
+      if (isSmall) {
+        try {
+          return await loadSmall(store, options, organizations, build);
+        } catch (error) {
+          const needsBase = error instanceof TooManyBytesError && organizations.length === 1;
+          if (!needsBase) throw error;
+        }
+      }
       return [await loadLarge(store, { ...options, bases }, organization, build)];
     },
 
@@ -96,7 +105,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       try {
         const path = join(directoryOf(organization), current.log);
         for (const batch of publishedBatches(path, tick)) log.append(batch);
-        const since = await appendChanges(database, organization, [log, gap], build);
+        const since = await appendChanges(database, organization, { log, gap }, build);
         gap.until = since;
         const merged = await merge(
           mergeOptions(organization, build),
@@ -144,11 +153,14 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
   };
 }
 
-/** Appends the changes since what the organization shows. Returns the snapshot that the logs show then. */
+/**
+ * Appends the changes since what the organization shows. Returns the snapshot that the log shows then.
+ * Rejects with TooManyBytesError if the log has more than a merge can hold.
+ */
 async function appendChanges(
   database: Database,
   { id, shown }: Organization,
-  logs: readonly Pick<NewLog, 'append'>[],
+  { log, gap }: { readonly log: NewLog; readonly gap: ChangeGap },
   { signal, onRetain }: BuildOptions,
 ): Promise<Watermark> {
   if (shown === null) throw new Error('nothing is published');
@@ -156,7 +168,9 @@ async function appendChanges(
   const { watermark } = await readSince(database, shown, async (source) => {
     for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
       signal.throwIfAborted();
-      for (const log of logs) log.append(records);
+      gap.append(records);
+      log.append(records);
+      if (log.end().position > maxLogBytes) throw new TooManyBytesError(id);
     }
   });
   return watermark;

@@ -7,6 +7,7 @@ import { confirmSnapshot } from '../capture/history-token.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { FileStore } from '../files/file-store.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
+import { maxBytesWithoutBase, TooManyBytesError } from '../tick/byte-limits.ts';
 import type { Organization } from '../tick/organization-phases.ts';
 import type { Prepared } from '../tick/store.ts';
 import type { BuildOptions } from './builder.ts';
@@ -32,7 +33,10 @@ export async function findSmall(
   return new Map(rows.map(({ id, purchases }) => [id, Number(purchases)]));
 }
 
-/** Loads organizations with few purchases into logs, in one transaction. */
+/**
+ * Loads organizations with few purchases into logs, in one transaction. Rejects with TooManyBytesError if
+ * one of them needs a base, because its purchases have much text.
+ */
 export async function loadSmall(
   store: FileStore,
   { database, dataDirectory }: { readonly database: Database; readonly dataDirectory: string },
@@ -52,7 +56,9 @@ export async function loadSmall(
       const ids = organizations.map(({ id }) => id);
       for await (const [id, records] of streamPurchases(source, ids)) {
         signal.throwIfAborted();
-        logs.get(id)?.append(records);
+        const log = logs.get(id) as NewLog;
+        log.append(records);
+        if (log.end().position > maxBytesWithoutBase) throw new TooManyBytesError(id);
       }
       return now;
     });

@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
-import sql, { raw } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { purchaseColumns } from '../../src/domain/purchase.ts';
 import { queryRows, runStatement } from '../../src/duckdb/connection.ts';
 import { dictionaries } from '../../src/purchase-store/layout.ts';
 import { type Bases, type NamedFiles, openStore } from '../../src/purchase-store/open-store.ts';
@@ -93,23 +94,53 @@ async function mergeStore(
   for (let index = 0; index <= bounds.length; index += 1) {
     signal.throwIfAborted();
     const [begin, end] = [bounds[index - 1], bounds[index]];
-    const since = begin === undefined ? sql`true` : sql`created_at >= ${begin}`;
-    const until = end === undefined ? sql`true` : sql`created_at < ${end}`;
-    const purchases = currentPurchases(source, sql`${since} and ${until}`);
+    const since = begin === undefined ? sql`true` : isFrom(begin);
+    const until = end === undefined ? sql`true` : isBefore(end);
+    const purchases = currentPurchases(source, sql`(${since}) and (${until})`);
     await insertPurchases(connection, catalog, previous, sql`from ${purchases}`);
   }
 }
 
+/** A slice of the base has at most so many bytes of text. */
+const maxSliceBytes = 32 * 2 ** 20;
+/** Slices consist of so many rows, or fewer. */
+const rowsOfPart = 512;
+
+const textBytes = purchaseColumns
+  .filter(({ kind }) => kind === 'text' || kind === 'coupons')
+  .map(({ name }) => `coalesce(strlen(${name}), 0)`)
+  .join(' + ');
+
+type Place = { readonly createdAt: DuckDBTimestampValue; readonly id: bigint };
+
+const isBefore = ({ createdAt, id }: Place): Sql =>
+  sql`created_at <= ${createdAt} and (created_at < ${createdAt} or id < ${id})`;
+
+const isFrom = ({ createdAt, id }: Place): Sql =>
+  sql`created_at >= ${createdAt} and (created_at > ${createdAt} or id >= ${id})`;
+
+/** The first purchases of the slices but the first one. */
 async function sliceBounds(
   connection: DuckDBConnection,
   { base }: StoreCatalogs,
   chunkRows: number,
-): Promise<DuckDBTimestampValue[]> {
-  const slices = await queryRows(
+): Promise<Place[]> {
+  const rows = raw(String(Math.min(rowsOfPart, chunkRows)));
+  const parts = await queryRows(
     connection,
     sql`
-      select epoch_us(min(created_at)) from ${raw(base)}.purchase
-      group by rowid // ${raw(String(chunkRows))} order by 1`,
+      select epoch_us(min(created_at)), min_by(id, rowid), count(*), sum(${raw(textBytes)})::bigint
+      from ${raw(base)}.purchase group by rowid // ${rows} order by min(rowid)`,
   );
-  return slices.slice(1).map(([begin]) => new DuckDBTimestampValue(begin as bigint));
+  const bounds: Place[] = [];
+  let slice = { rows: 0n, bytes: 0n };
+  for (const [begin, id, rows, bytes] of parts as [bigint, bigint, bigint, bigint][]) {
+    const isFull = slice.rows + rows > chunkRows || slice.bytes + bytes > maxSliceBytes;
+    if (isFull && slice.rows > 0n) {
+      bounds.push({ createdAt: new DuckDBTimestampValue(begin), id });
+      slice = { rows: 0n, bytes: 0n };
+    }
+    slice = { rows: slice.rows + rows, bytes: slice.bytes + bytes };
+  }
+  return bounds;
 }

@@ -5,9 +5,11 @@ import { createPool, type Database, destroyConnections } from '../../src/postgre
 import { requireDatabase } from '../../src/postgres/require-database.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { createLog } from '../../src/process/log.ts';
+import { warnOfLittleMemory } from '../../src/process/memory-limit.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { requireSameUser, restrictFolders } from '../../src/process/private-files.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
+import { workerMemory } from '../../src/settings/memory-needs.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings/settings.ts';
 import { CaptureError, describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
@@ -122,6 +124,7 @@ export async function followChanges(
   open: Open = openStore,
 ): Promise<void> {
   const { log } = context;
+  warnOfLittleMemory(log, workerMemory(context.settings));
   while (!stopped.aborted) {
     const lock = await waitAsStandby(context, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;

@@ -21,6 +21,7 @@ import {
 } from '../../src/purchase-store/published-tick.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { DamagedFilesError } from '../failure.ts';
+import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';
 import {
@@ -62,6 +63,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
   const appendOne = (id: bigint, tick: number, lines: Buffer, records: number): void => {
     const log = logs.get(id);
     if (log === undefined) throw new Error('nothing is published');
+    if (changesIn(log).changeBytes + lines.length > maxLogBytes) throw new TooManyBytesError(id);
     const path = join(directoryOf(id), log.current.log);
     log.end = appendBatch(path, log.end, { tick, lines, records });
     unsynced.add(path);

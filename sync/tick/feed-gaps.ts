@@ -4,6 +4,7 @@ import { streamChanges } from '../capture/changes.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import { maxTickBytesOfOne, TooManyBytesError } from './byte-limits.ts';
 import type { Organization } from './organization-phases.ts';
 import type { ChangeGap, Prepared } from './store.ts';
 import type { TickContext } from './tick.ts';
@@ -11,6 +12,7 @@ import type { TickContext } from './tick.ts';
 /**
  * Completes the gaps with the changes up to the snapshot of `source`. A gap stays incomplete if the change
  * log lacks changes, if they are more than a tick may have, or if what is published differs from Postgres.
+ * Rejects with TooManyBytesError if the changes of a gap have too much text.
  */
 export async function completeGaps(
   context: TickContext,
@@ -28,7 +30,10 @@ export async function completeGaps(
       const isTooLarge = until === null && (counts.get(id) ?? 0) > context.maxTickChanges;
       if (isTooLarge) gaps.delete(id);
     }
+    const bytes = new Map<bigint, number>();
     for await (const [id, records] of streamChanges(source, [...gaps.keys()], since.snapshot)) {
+      bytes.set(id, (bytes.get(id) ?? 0) + records.lines.length);
+      if ((bytes.get(id) ?? 0) > maxTickBytesOfOne) throw new TooManyBytesError(id);
       gaps.get(id)?.append(records);
     }
     for (const gap of gaps.values()) gap.isComplete = true;

@@ -2,6 +2,7 @@ import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import { TooManyBytesError } from './byte-limits.ts';
 import { completeGaps } from './feed-gaps.ts';
 import { follow, type Organization, requireLoad } from './organization-phases.ts';
 import type { Prepared } from './store.ts';
@@ -11,7 +12,6 @@ import {
   readChanges,
   selectOrganizations,
   type TickContext,
-  withinLimits,
 } from './tick.ts';
 
 /**
@@ -38,13 +38,17 @@ export async function joinBehind(
     const included = selectOrganizations(context, counts, (each) => joining.has(each));
     return { counts, changes: await readChanges(source, included, since.snapshot) };
   }).catch((error) => {
+    if (error instanceof TooManyBytesError) {
+      // The others join at the next call.
+      leaveAfter(context, error.organizationId, error);
+      return null;
+    }
     if (!(error instanceof InsufficientLogError)) throw error;
     for (const organization of joining) requireLoad(organization, error.reason);
     return null;
   });
   if (read === null) return;
-  const { counts } = read.result;
-  const changes = withinLimits(context, read.result.changes);
+  const { counts, changes } = read.result;
   await publishChanges(context, changes, publication.watermark, {
     joining: [...joining].filter(({ id }) => !counts.has(id) || changes.has(id)),
     shown: read.watermark,
@@ -60,15 +64,9 @@ export async function joinPrepared(
   prepared: readonly Prepared[],
   since: Watermark,
 ): Promise<ReadonlyMap<bigint, unknown>> {
-  const { database, organizations, publication } = context;
+  const { organizations, publication } = context;
   const byOrganization = new Map(prepared.map((each) => [each.organizationId, each]));
-  const { watermark } = await readSince(database, since, async (source) => {
-    const ids = [...byOrganization.keys()];
-    for await (const [id, records] of streamChanges(source, ids, since.snapshot)) {
-      await byOrganization.get(id)?.append(records);
-    }
-    await completeGaps(context, source, prepared);
-  });
+  const watermark = await appendSince(context, byOrganization, since);
   const failures = new Map<bigint, unknown>();
   for (const [id, each] of byOrganization) {
     const organization = organizations.get(id);
@@ -83,4 +81,29 @@ export async function joinPrepared(
     }
   }
   return failures;
+}
+
+/** Returns the watermark that the prepared organizations show then. Appending a change twice changes nothing. */
+async function appendSince(
+  context: TickContext,
+  prepared: ReadonlyMap<bigint, Prepared>,
+  since: Watermark,
+): Promise<Watermark> {
+  const withGaps = new Map(prepared);
+  for (;;) {
+    try {
+      const { watermark } = await readSince(context.database, since, async (source) => {
+        const ids = [...prepared.keys()];
+        for await (const [id, records] of streamChanges(source, ids, since.snapshot)) {
+          await prepared.get(id)?.append(records);
+        }
+        await completeGaps(context, source, [...withGaps.values()]);
+      });
+      return watermark;
+    } catch (error) {
+      if (!(error instanceof TooManyBytesError)) throw error;
+      // Its change feed begins again.
+      withGaps.delete(error.organizationId);
+    }
+  }
 }

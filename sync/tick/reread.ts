@@ -1,6 +1,7 @@
 import type { Connection } from '../../src/postgres/pool.ts';
 import { streamChanges, streamReread } from '../capture/changes.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
+import { TooManyBytesError } from './byte-limits.ts';
 import { collect, publishChanges, type TickContext } from './tick.ts';
 
 /**
@@ -24,11 +25,11 @@ export async function reread(
   const read = await readSince(database, since, async (source) =>
     (await collect(parts(source))).get(organizationId),
   ).catch((error) => {
-    if (error instanceof InsufficientLogError) return null;
+    if (error instanceof InsufficientLogError || error instanceof TooManyBytesError) return null;
     throw error;
   });
   const records = read?.result;
-  if (read === null || records == null || records.records > maxTickChanges) return false;
+  if (read === null || records === undefined || records.records > maxTickChanges) return false;
   await publishChanges(context, new Map([[organizationId, records]]), since, {
     joining: [organization],
     shown: read.watermark,

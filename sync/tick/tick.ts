@@ -7,6 +7,7 @@ import { noRecords, type Records } from '../capture/records.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
+import { maxTickBytes, maxTickBytesOfOne, TooManyBytesError } from './byte-limits.ts';
 import {
   damagedFiles,
   follow,
@@ -18,7 +19,6 @@ import type { Publication } from './publication.ts';
 import type { Store } from './store.ts';
 
 export const defaultMaxTickChanges = 50_000;
-const maxTickBytes = 16 * 2 ** 20;
 
 export type TickContext = {
   readonly database: Database;
@@ -52,11 +52,12 @@ export async function runTick(context: TickContext): Promise<TickResult> {
     return readChanges(source, included, since.snapshot);
   }).catch(async (error) => {
     if (error instanceof InsufficientLogError) await beginHistory(context, error);
+    else if (error instanceof TooManyBytesError) leaveAfter(context, error.organizationId, error);
     else if (!isDataError(error) || !(await isolateFailures(context))) throw error;
     return null;
   });
   if (read === null) return noChanges;
-  return publishChanges(context, withinLimits(context, read.result), read.watermark);
+  return publishChanges(context, read.result, read.watermark);
 }
 
 /**
@@ -83,44 +84,40 @@ export function selectOrganizations(
   return included;
 }
 
-/** The changes of each organization; null if they take too many bytes. */
+/** The changes of each organization. Rejects with TooManyBytesError. */
 export async function readChanges(
   source: Connection,
   included: readonly bigint[],
   since: string,
-): Promise<Map<bigint, Records | null>> {
+): Promise<Map<bigint, Records>> {
   return included.length === 0 ? new Map() : collect(streamChanges(source, included, since));
 }
 
-/** The records of each organization; null if they take too many bytes. */
+/**
+ * The records of each organization. Rejects with TooManyBytesError as soon as there are too many: reading
+ * the rest would delay the ticks of all organizations.
+ */
 export async function collect(
   parts: AsyncIterable<[organizationId: bigint, Records]>,
-): Promise<Map<bigint, Records | null>> {
-  const changes = new Map<bigint, Records | null>();
+): Promise<Map<bigint, Records>> {
+  const changes = new Map<bigint, Records>();
+  let bytes = 0;
   for await (const [id, { lines, records }] of parts) {
     const before = changes.get(id) ?? noRecords;
-    if (changes.get(id) === null) continue;
-    const isTooLarge = before.lines.length + lines.length > maxTickBytes;
     const all = before.records === 0 ? lines : Buffer.concat([before.lines, lines]);
-    changes.set(id, isTooLarge ? null : { lines: all, records: before.records + records });
+    changes.set(id, { lines: all, records: before.records + records });
+    if (all.length > maxTickBytesOfOne) throw new TooManyBytesError(id);
+    bytes += lines.length;
+    if (bytes > maxTickBytes) throw new TooManyBytesError(largestOf(changes));
   }
   return changes;
 }
 
-/** Organizations with too many bytes of changes leave the ticks. */
-export function withinLimits(
-  { organizations, publication }: TickContext,
-  changes: ReadonlyMap<bigint, Records | null>,
-): Map<bigint, Records> {
-  const within = new Map<bigint, Records>();
-  for (const [id, records] of changes) {
-    const organization = organizations.get(id);
-    if (records !== null) within.set(id, records);
-    else if (organization !== undefined) {
-      leave(organization, 'far behind', publication.shown, 'changes with much text');
-    }
-  }
-  return within;
+function largestOf(changes: ReadonlyMap<bigint, Records>): bigint {
+  const [[largest]] = [...changes].sort(
+    ([, one], [, other]) => other.lines.length - one.lines.length,
+  ) as [[bigint, Records]];
+  return largest;
 }
 
 /**
@@ -176,6 +173,7 @@ async function withdraw(
   }
 }
 
+/** The organization leaves the ticks because of an error, or because it has too many bytes of changes. */
 export function leaveAfter(
   { organizations, publication, onFailure }: TickContext,
   id: bigint,
@@ -183,6 +181,10 @@ export function leaveAfter(
 ): void {
   const organization = organizations.get(id);
   if (organization === undefined) return;
+  if (error instanceof TooManyBytesError) {
+    leave(organization, 'far behind', publication.shown, 'changes with much text');
+    return;
+  }
   // Damaged files cannot be continued.
   const phase = isFileDamage(error) ? 'load required' : 'behind';
   const reason = isFileDamage(error) ? damagedFiles : null;
@@ -204,7 +206,7 @@ async function isolateFailures(context: TickContext): Promise<boolean> {
   for (const id of counts.keys()) {
     if (organizations.get(id)?.phase !== 'following') continue;
     await read((source) => readChanges(source, [id], snapshot)).catch((error) => {
-      if (!isDataError(error)) throw error;
+      if (!isDataError(error) && !(error instanceof TooManyBytesError)) throw error;
       leaveAfter(context, id, error);
       isFound = true;
     });

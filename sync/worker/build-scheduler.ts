@@ -1,6 +1,8 @@
 import PQueue from 'p-queue';
+import { isOutOfMemory } from '../../src/duckdb/memory.ts';
 import { InsufficientLogError } from '../capture/log-sufficiency.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
+import { maxUncompactedBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { exceptionsOf, type Organization, requireLoad } from '../tick/organization-phases.ts';
 import { type BuildRunnerOptions, createBuildRunner } from './build-runner.ts';
 import type { Retries } from './retries.ts';
@@ -28,7 +30,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
   const saves = new PQueue({ concurrency: 1 });
   /** Organizations whose deltas are being saved. */
   const saving = new Set<bigint>();
-  /** Organizations with which a shared load failed. */
+  /** Organizations that may make a shared load fail. */
   const alone = new Set<bigint>();
   /** The reasons of requested loads that have not succeeded yet. */
   const requested = new Map<bigint, string>();
@@ -52,6 +54,10 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
   };
 
   const loadFailed = (group: readonly Organization[], error: unknown): void => {
+    if (group.length > 1 && error instanceof TooManyBytesError) {
+      alone.add(error.organizationId);
+      return;
+    }
     if (group.length > 1 && isDataError(error)) {
       for (const { id } of group) alone.add(id);
       return;
@@ -67,7 +73,9 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       retries.succeeded('build', id);
     } catch (error) {
       if (error instanceof InsufficientLogError) requireLoad(organization, error.reason);
-      else if (!signal.aborted) {
+      else if (error instanceof TooManyBytesError || isOutOfMemory(error)) {
+        requireLoad(organization, 'too many changes to merge');
+      } else if (!signal.aborted) {
         if (isFileDamage(error)) onDamage(id);
         metrics.failed('changes');
         retries.failed('build', id, error);
@@ -83,6 +91,8 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     } catch (error) {
       if (signal.aborted) return;
       compactionFailed(id, error);
+      // A load takes less memory.
+      if (isOutOfMemory(error)) requested.set(id, 'a compaction ran out of memory');
       options.reports.clear(id);
     }
   };
@@ -149,8 +159,11 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       if (organization.phase === 'load required') return;
       if (runner.runningOf(id) !== null || saving.has(id)) return;
       if (!retries.isDue('compaction', id)) return;
-      const { changes, purchases } = size;
-      if (changes > Math.max(maxLogRecords, purchases * minChangedShare)) {
+      const { changes, changeBytes, purchases } = size;
+      const isLong =
+        changes > Math.max(maxLogRecords, purchases * minChangedShare) ||
+        changeBytes > maxUncompactedBytes;
+      if (isLong) {
         void compact(organization, `${changes} changes`);
       } else if (builder.isReplayLong?.(size)) void saveDelta(id);
     },

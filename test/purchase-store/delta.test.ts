@@ -371,13 +371,18 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
       expect(stepwise.findPending(100)).toBeNull();
       const whole = await open(connection, bases, log);
       const replayed = await open(connection, bases, longLog);
+      const extended = await open(connection, bases, longTail, 1);
+      if (baseCatalog !== null) await extended.updatePreviousChanges(connection, async () => {});
+      const tail = extended.findPending(100);
+      if (tail === null) throw new Error('the batch is missing');
+      await extended.apply(connection, tail);
       await saveAt(longTail, bases, 1);
       const loaded = [await open(connection, bases, longTail)];
       for (const tick of [1, 2]) {
         await saveAt(log, bases, tick);
         loaded.push(await open(connection, bases, log));
       }
-      const stores = [stepwise, whole, replayed, ...loaded];
+      const stores = [stepwise, whole, replayed, extended, ...loaded];
       expect(whole.part()).toEqual(stepwise.part());
       for (const { catalogs } of stores) {
         expect(await shownBy(connection, catalogs)).toEqual(expectedOf(model));

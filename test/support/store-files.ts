@@ -21,7 +21,12 @@ import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 export async function attachEmptyStore(connection: DuckDBConnection): Promise<StoreCatalogs> {
   const catalogs = { base: 'base', delta: 'delta' };
   await connection.run(`attach ':memory:' as base; ${createBaseLayout('base')}`);
-  await createDelta(connection, catalogs, { path: '', lines: 0, read: () => Buffer.alloc(0) }, 0n);
+  await createDelta(
+    connection,
+    catalogs,
+    { path: '', lines: 0, bytes: 0, read: () => Buffer.alloc(0) },
+    0n,
+  );
   return catalogs;
 }
 

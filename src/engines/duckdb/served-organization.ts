@@ -53,8 +53,6 @@ type Found = {
 
 const minRetryDelayMs = 200;
 const maxRetryDelayMs = 60_000;
-/** Replaying the log takes less time than applying so many records one by one. */
-const maxAppliedRecords = 5_000;
 
 let openedStores = 0;
 
@@ -193,7 +191,6 @@ export class ServedOrganization {
       const found = await this.#find(source);
       if (found === null || found.pending === null) return found;
       const { opened, pending } = found;
-      if (pending.records > maxAppliedRecords) await this.#replace(null);
       while (this.#opened === opened && opened.store.part().position < pending.end) {
         await this.#change(opened, () => this.#apply(opened));
       }

@@ -17,23 +17,21 @@ import {
 import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
 import { createPreviousChanges, type PreviousChanges } from './previous-changes.ts';
 import { type ChangedPurchase, decodeRecords } from './records.ts';
-import { replay } from './replay.ts';
+import { type LogLines, replay } from './replay.ts';
 import type { SavedDelta } from './saved-delta.ts';
 
 /** The changes since a base, in a database in memory. */
 export type Delta = {
   readonly catalogs: StoreCatalogs;
-  readonly dictionaryKeys: DictionaryKeys;
+  dictionaryKeys: DictionaryKeys;
   readonly previousChanges: PreviousChanges;
 };
 
 /** The catalog of a base without purchases, for organizations without a base. */
 export const emptyBase = 'empty_base';
 
-/** The part of a log that a delta shows. */
-export type ReplayedPart = {
-  readonly path: string;
-  readonly lines: number;
+/** The part of a log that a new delta shows. */
+export type ReplayedPart = Pick<LogLines, 'path' | 'lines' | 'bytes'> & {
   /** The content of the part from a position on. */
   read(from: number): Buffer;
   /** Loads a saved delta that shows the first lines of the part; null if there is none. */
@@ -54,6 +52,12 @@ export type Applied = {
  */
 export const maxLinesOneByOne = 2_000;
 
+/** Up to so many bytes: decoding them blocks the event loop for 10 ms. */
+export const maxBytesOneByOne = 2 ** 19;
+
+const isReplayed = ({ lines, bytes }: Pick<LogLines, 'lines' | 'bytes'>): boolean =>
+  lines > maxLinesOneByOne || bytes > maxBytesOneByOne;
+
 /**
  * Creates the delta of a base, attached as `catalogs.delta`, with a part of a log. `otherwise` is an
  * instant near those of the purchases, in case that there are none yet.
@@ -66,14 +70,14 @@ export async function createDelta(
 ): Promise<{ readonly delta: Delta; readonly applied: Applied }> {
   await connection.run(`attach ':memory:' as ${catalogs.delta}`);
   const saved = (await part.load?.(connection, catalogs.delta)) ?? null;
-  const lines = part.lines - (saved?.lines ?? 0);
-  const isReplayed = lines > maxLinesOneByOne;
+  const { lines: shownLines, position } = saved ?? { lines: 0, position: 0 };
+  const unsaved = { lines: part.lines - shownLines, bytes: part.bytes - position };
+  const isLong = isReplayed(unsaved);
   return inTransaction(connection, async () => {
     if (saved === null) await connection.run(createDeltaLayout(catalogs.delta));
-    const ids = isReplayed
-      ? await replay(connection, catalogs, part.path, lines, saved?.lines)
-      : [];
-    const hasChanges = isReplayed || saved !== null;
+    const rest = { path: part.path, shownLines, ...unsaved };
+    const ids = isLong ? await replay(connection, catalogs, rest, saved === null) : [];
+    const hasChanges = isLong || saved !== null;
     const hasEntries = hasChanges || catalogs.base !== emptyBase;
     const nextKeys = hasEntries ? await readNextKeys(connection, catalogs) : firstKeys();
     const earliest = await earliestOf(connection, catalogs.base);
@@ -85,7 +89,7 @@ export async function createDelta(
     };
     delta.previousChanges.add(ids);
     const before = hasChanges ? await readApplied(connection, catalogs) : unchanged;
-    const changed = isReplayed ? [] : decodeRecords(part.read(saved?.position ?? 0));
+    const changed = isLong ? [] : decodeRecords(part.read(position));
     const near = [...earliest, ...before.instants, ...instantsOf(changed)];
     const placeholder = saved === null ? encodePlaceholder(near[0] ?? otherwise) : null;
     const written = await writeChanges(connection, delta, changed, placeholder);
@@ -123,21 +127,35 @@ async function earliestOf(connection: DuckDBConnection, base: string): Promise<b
 }
 
 /**
- * Applies changed purchases, each of which is named once, in one transaction, and calls
- * `beforeCommit`. After a failure, the delta must be created again: its cache of dictionary keys may
- * have keys that were rolled back.
+ * Applies the next lines of the log in one transaction, and calls `beforeCommit`. After a failure, the
+ * delta must be created again: its cache of dictionary keys may have keys that were rolled back.
  */
-export async function applyChanges(
+export async function applyLines(
   connection: DuckDBConnection,
   delta: Delta,
-  changed: readonly ChangedPurchase[],
+  lines: LogLines,
   beforeCommit: () => Promise<void> = async () => {},
 ): Promise<Applied> {
   return inTransaction(connection, async () => {
-    const applied = await writeChanges(connection, delta, changed);
+    const applied = isReplayed(lines)
+      ? await replayLines(connection, delta, lines)
+      : await writeChanges(connection, delta, decodeRecords(lines.read()));
     await beforeCommit();
     return applied;
   });
+}
+
+async function replayLines(
+  connection: DuckDBConnection,
+  delta: Delta,
+  lines: LogLines,
+): Promise<Applied> {
+  const { catalogs, previousChanges } = delta;
+  const before = await readApplied(connection, catalogs);
+  previousChanges.add(await replay(connection, catalogs, lines, false));
+  delta.dictionaryKeys = createDictionaryKeys(catalogs, await readNextKeys(connection, catalogs));
+  const { purchases, instants } = await readApplied(connection, catalogs);
+  return { purchases: purchases - before.purchases, instants };
 }
 
 /** Updates the table `previous_change` in one transaction. After a failure, the delta must be created again. */

@@ -35,5 +35,15 @@ export const escapes: Readonly<Record<string, string>> = {
   v: '\v',
 };
 
-const withoutEscapes = (text: string): string =>
-  text.includes('\\') ? text.replace(/\\(.)/gs, (_, mark) => escapes[mark] ?? mark) : text;
+/** A text of Postgres has no such character, so it can stand for an escaped backslash. */
+const nul = '\0';
+
+/** A callback for each escape took seconds for megabytes of backslashes. */
+function withoutEscapes(text: string): string {
+  if (!text.includes('\\')) return text;
+  let rest = text.replaceAll('\\\\', nul);
+  for (const [mark, character] of Object.entries(escapes)) {
+    rest = rest.replaceAll(`\\${mark}`, character);
+  }
+  return rest.replaceAll(nul, '\\');
+}

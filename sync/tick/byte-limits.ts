@@ -1,0 +1,26 @@
+/**
+ * Bounds of memory, in bytes of log lines. Bounds in rows are not enough: a row may have 70 KB of text,
+ * which is 250 times the usual.
+ */
+
+/** The changes that one tick reads of all organizations together, and of one. */
+export const maxTickBytes = 64 * 2 ** 20;
+export const maxTickBytesOfOne = 16 * 2 ** 20;
+
+/** Changes since a load or compaction beyond which the next one is due. */
+export const maxUncompactedBytes = 64 * 2 ** 20;
+
+/** A reader holds what a log has, and so does a merge. */
+export const maxLogBytes = 2 * maxUncompactedBytes;
+
+/** The purchases of an organization without a base. */
+export const maxBytesWithoutBase = 16 * 2 ** 20;
+
+/** The changes of an organization exceed one of these bounds. */
+export class TooManyBytesError extends Error {
+  readonly organizationId: bigint;
+  constructor(organizationId: bigint) {
+    super('the changes of an organization have too much text');
+    this.organizationId = organizationId;
+  }
+}
