@@ -14,6 +14,7 @@ import { beginOfLog, findEnd, readChanges } from './changes.ts';
 import {
   type Current,
   currentFile,
+  isInvalidCurrent,
   organizationDirectory,
   readCurrent,
   stampOf,
@@ -46,12 +47,22 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
   });
   const ends = new LRUCache<string, ChangePosition>({ max: maxOrganizations });
 
+  const readOrReport = (organizationId: bigint, directory: string): Current | null => {
+    try {
+      return readCurrent(directory, layoutVersion);
+    } catch (error) {
+      if (!isInvalidCurrent(error)) throw error;
+      damaged.memo(organizationId).report('CURRENT', error);
+      return null;
+    }
+  };
+
   const currentOf = (organizationId: bigint): StampedCurrent | null => {
     const directory = organizationDirectory(dataDirectory, organizationId);
     const stamp = stampOf(currentFile(directory));
     const known = currents.get(organizationId);
     if (known?.stamp === stamp) return known ?? null;
-    const current = stamp === null ? null : readCurrent(directory, layoutVersion);
+    const current = stamp === null ? null : readOrReport(organizationId, directory);
     if (stamp === null || current === null) return null;
     const read = { stamp, current };
     currents.set(organizationId, read);

@@ -154,7 +154,7 @@ function publishedPart(descriptor: number, { logBytes }: NamedFiles, published: 
   for (const { end, records, totalRecords } of scanLog(descriptor, 0, size, published)) {
     part = { position: end, lines: part.lines + records + linesPerBatch, records: totalRecords };
   }
-  if (part.position < logBytes) throw new DamagedLogError(`the log ends before ${logBytes}`);
+  if (part.position < logBytes) throw new DamagedLogError(`it ends before ${logBytes}`);
   return part;
 }
 
@@ -186,7 +186,7 @@ function createStore<Content, Files extends NamedFiles>(
 
     findPending(published) {
       const { size } = fstatSync(descriptor);
-      if (size < part.position) throw new DamagedLogError('the log has become shorter');
+      if (size < part.position) throw new DamagedLogError('it has become shorter');
       if (size === part.position) return null;
       const content = readRange(descriptor, part.position, size);
       let pending = { end: part.position, records: 0, lines: 0 };

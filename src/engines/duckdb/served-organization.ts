@@ -1,9 +1,14 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type PQueue from 'p-queue';
-import type { DataVersion, StoreFiles } from '../../domain/purchase-engine.ts';
+import {
+  type DataVersion,
+  NoGenerationError,
+  type StoreFiles,
+} from '../../domain/purchase-engine.ts';
 import { isCorruption, isDamage } from '../../duckdb/damage.ts';
 import {
   currentFile,
+  isInvalidCurrent,
   organizationDirectory,
   readCurrent,
   stampOf,
@@ -218,6 +223,7 @@ export class ServedOrganization {
         if (isDamage(error)) this.#damaged.add(opened.store.current, error);
         await this.#replace(null);
       }
+      if (isDamage(error)) throw new NoGenerationError('the files are damaged', { cause: error });
       throw error;
     }
   }
@@ -272,9 +278,7 @@ export class ServedOrganization {
     const { instance, bases, ticks, withEviction } = this.#options;
     const tick = ticks.of(this.id);
     const stamp = stampOf(this.#currentFile);
-    const current = await withEviction(async () =>
-      stamp === null ? null : readCurrent(this.#directory, layoutVersion),
-    );
+    const current = await withEviction(async () => readCurrent(this.#directory, layoutVersion));
     if (current === null || this.#damaged.includes(current)) {
       this.#unavailability = current === null ? 'not_loaded' : 'damaged';
       await this.#replace(null);
@@ -314,9 +318,7 @@ export class ServedOrganization {
     this.#retryAt = performance.now() + delayMs;
     this.#failedStamp = stampOf(this.#currentFile);
     this.#options.onError(this.id, error);
-    // CURRENT itself cannot be read.
-    if (error instanceof SyntaxError || (error as Error).name === 'ZodError')
-      this.#damaged.report('CURRENT');
+    if (isInvalidCurrent(error)) this.#damaged.report('CURRENT');
   }
 
   async #replace(next: VersionedStore | null): Promise<void> {
