@@ -23,7 +23,7 @@ import { DamagedFiles } from './damaged-files.ts';
 import { layoutVersion } from './layout.ts';
 import { DamagedLogError } from './log.ts';
 import { createTickReader } from './published-tick.ts';
-import { shownWatermark } from './shown.ts';
+import { servedSourceOf, shownWatermark } from './shown.ts';
 
 /** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
 const maxOrganizations = 10_000;
@@ -73,7 +73,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
   const view = (organizationId: bigint, source: string | null) => {
     const tick = ticks.of(organizationId);
     const found = currentOf(organizationId);
-    if (found === null || found.current.source !== source) throw new NoChangeFeedError();
+    if (found === null || servedSourceOf(found.current) !== source) throw new NoChangeFeedError();
     const { asOf } = shownWatermark(organizationId, found.current, tick);
     return { ...found, published: tick?.tick ?? 0, asOf };
   };

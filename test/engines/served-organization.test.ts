@@ -267,18 +267,23 @@ describe('the instant of an organization', () => {
   });
 });
 
-describe('files of another database', () => {
+describe('files of another database or timeline', () => {
   it('are not served', async ({ newDirectory, served: { instance, organizations, shown } }) => {
-    publishFiles(newDirectory, shop, bought(1n), { source: 'one' });
+    publishFiles(newDirectory, shop, bought(1n), {
+      source: 'one',
+      fingerprint: '1 table triggers',
+    });
     const connection = await instance.connect();
     const from = (source: string) =>
       organizations.use(shop, source, connection, ({ generation }) =>
         idsOf(connection, generation),
       );
-    expect(await from('one')).toEqual([1n]);
-    expect(await organizations.version(shop, 'another')).toBeNull();
-    await expect(from('another')).rejects.toBeInstanceOf(NoGenerationError);
-    expect(organizations.unavailability(shop)).toBe('other_database');
+    expect(await from('1 one')).toEqual([1n]);
+    for (const other of ['1 another', '2 one']) {
+      expect(await organizations.version(shop, other)).toBeNull();
+      await expect(from(other)).rejects.toBeInstanceOf(NoGenerationError);
+      expect(organizations.unavailability(shop)).toBe('other_database');
+    }
     expect((await shown()).ids).toEqual([1n]);
     connection.closeSync();
   });

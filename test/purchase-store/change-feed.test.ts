@@ -18,7 +18,9 @@ const damages = {
   missing: (path: string) => rmSync(path),
 } as const;
 
-const [shop, source] = [1n, 'one'];
+const shop = 1n;
+const source = '1 one';
+const published = { source: 'one', fingerprint: '1 table triggers' };
 
 const it = test
   .extend('errors', () => [] as unknown[])
@@ -32,7 +34,7 @@ const it = test
 it.for(['damaged', 'missing'] as const)(
   'a %s log has no changes, and is reported once',
   async (damage, { newDirectory, errors, feed }) => {
-    const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), { source });
+    const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
     publishTestTick(newDirectory, 1);
     const { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
     log.append(recordsOf([deleteLine(2n)]), 2);
@@ -53,7 +55,7 @@ it('a CURRENT that cannot be read has no changes, and is reported once', async (
   errors,
   feed,
 }) => {
-  publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), { source });
+  publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
   writeFileSync(currentFile(organizationDirectory(newDirectory, shop)), '{"layoutVersion"');
   for (let reads = 0; reads < 2; reads += 1) {
     const reading = feed.read(shop, source, { after: null, limit: 10 });
@@ -62,6 +64,6 @@ it('a CURRENT that cannot be read has no changes, and is reported once', async (
   }
   expect(errors).toHaveLength(1);
   expect(takeDamageReports(newDirectory, () => true)).toEqual(new Map([[shop, 'CURRENT']]));
-  publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), { source });
+  publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
   expect(await feed.read(shop, source, { after: null, limit: 10 })).toMatchObject({ changes: [] });
 });

@@ -17,6 +17,7 @@ import { DamagedFiles } from '../../purchase-store/damaged-files.ts';
 import { layoutVersion } from '../../purchase-store/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../purchase-store/open-store.ts';
 import type { TickReader } from '../../purchase-store/published-tick.ts';
+import { servedSourceOf } from '../../purchase-store/shown.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { type Shown, ShownInstant } from './shown-instant.ts';
 import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
@@ -46,7 +47,7 @@ type ServedOrganizationOptions = {
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
-/** Why queries of an organization do not read its files. */
+/** Why queries of an organization do not read its files. A promotion of a standby makes another database of it. */
 export type Unavailability = 'not_loaded' | 'damaged' | 'unreadable' | 'other_database';
 
 /** What the newest published tick says of an open store. */
@@ -241,7 +242,9 @@ export class ServedOrganization {
         continue;
       }
       const { current } = opened.store;
-      if (source !== null && current.source !== source) return this.#cannot('other_database');
+      if (source !== null && servedSourceOf(current) !== source) {
+        return this.#cannot('other_database');
+      }
       if (this.#damaged.includes(current)) return this.#cannot('damaged');
       try {
         const pending = opened.store.findPending(tick?.tick ?? 0);
