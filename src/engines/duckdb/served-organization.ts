@@ -47,8 +47,12 @@ type ServedOrganizationOptions = {
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
-/** Why queries of an organization do not read its files. A promotion of a standby makes another database of it. */
-export type Unavailability = 'not_loaded' | 'damaged' | 'unreadable' | 'other_database';
+/**
+ * Why queries of an organization do not read its files. Its database is another one also after the
+ * promotion of a standby.
+ */
+export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
+export type Unavailability = (typeof unavailabilities)[number];
 
 /** What the newest published tick says of an open store. */
 type Found = {
