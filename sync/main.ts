@@ -2,6 +2,7 @@ import {
   createProgram,
   durationOption,
   exitCodes,
+  runAsService,
   runProgram,
 } from '../src/commands/command-line.ts';
 import { encodeId } from '../src/domain/public-id.ts';
@@ -59,6 +60,7 @@ program
     durationOption,
   )
   .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
+    runAsService('sync');
     const stopped = untilStopped();
     const settings = readSettings();
     // Also while the worker waits for Postgres, or is a standby.

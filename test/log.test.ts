@@ -26,7 +26,7 @@ const it = test
 const scriptArguments = (script: string) => [
   '--input-type=module',
   '--eval',
-  `import { createLog } from './dist/src/process/log.js';${script}`,
+  `import { createLog, logProcessEvents } from './dist/src/process/log.js';${script}`,
 ];
 
 /** Runs a script to its end, and returns what it logs. */
@@ -89,6 +89,26 @@ describe('a log line with an error of Postgres', () => {
     expect(err).toMatchObject({ code: '42P01', constraint: 'purchases_pkey' });
     expect(err.stack).toMatch(/duplicate key value\n {4}at /);
     expect(line).not.toMatch(/SECRET/);
+  });
+});
+
+describe('the log of a service', () => {
+  it.for([
+    ['an error that nothing catches', `throw new Error('no handler');`],
+    ['a rejection that nothing handles', `Promise.reject(new Error('no handler'));`],
+  ] as const)('has warnings of Node and %s as JSON', async ([_, fault]) => {
+    const output = await logOf(`
+      logProcessEvents(createLog('test', 'info'));
+      process.emitWarning('old', 'DeprecationWarning', 'DEP_TEST');
+      setTimeout(() => { ${fault} }, 10);`);
+    const lines = output
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines).toMatchObject([
+      { level: 40, err: { type: 'DeprecationWarning', code: 'DEP_TEST', message: 'old' } },
+      { level: 60, err: { message: 'no handler' } },
+    ]);
   });
 });
 

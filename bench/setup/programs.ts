@@ -89,6 +89,6 @@ export async function startHttpServer(
 ): Promise<ChildProgram & { readonly url: string }> {
   const settings = { HOST: '127.0.0.1', PORT: '0', RATE_LIMIT_PER_MINUTE: '1000000' };
   const program = startService(scope, path, [], { ...settings, ...environment });
-  const [, url = ''] = await program.printed(/Listening on (http\S+)/);
+  const [, url = ''] = await program.printed(/Listening on (http[^\s"]+)/);
   return { ...program, url };
 }

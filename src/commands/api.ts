@@ -3,10 +3,11 @@ import { createLog } from '../process/log.ts';
 import { boundShutdown, untilAborted, untilStopped } from '../process/stop-signals.ts';
 import { closeTimeoutMs, databaseNeeds, startServer } from '../server.ts';
 import { readSettings, requireDatabaseUrl } from '../settings/settings.ts';
-import { createProgram, runProgram } from './command-line.ts';
+import { createProgram, runAsService, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
 
 const program = createProgram('npm run api', 'Serves the HTTP API.').action(async () => {
+  runAsService('api');
   const settings = readSettings();
   const databaseUrl = requireDatabaseUrl(settings);
   const stopped = untilStopped();
@@ -16,7 +17,9 @@ const program = createProgram('npm run api', 'Serves the HTTP API.').action(asyn
   const isUsable = await requireDatabase(databaseUrl, databaseNeeds(settings), wait);
   if (!isUsable) return;
   const server = await startServer(settings, databaseUrl, log);
-  console.log(`Listening on ${server.url}`);
+  // At each LOG_LEVEL but silent, because scripts wait for the line.
+  const level = settings.logLevel === 'silent' ? 'silent' : 'info';
+  log.child({}, { level }).info(`Listening on ${server.url}`);
   await untilAborted(stopped);
   await server.close();
 });

@@ -1,16 +1,35 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import type { Logger } from 'pino';
 import { parseDuration } from '../domain/duration.ts';
 import { describeDatabaseFailure } from '../postgres/database-failure.ts';
 import { serializeError } from '../process/error-text.ts';
 import { withFileAdvice } from '../process/file-advice.ts';
+import { createLog, logProcessEvents } from '../process/log.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { keepFilesPrivate } from '../process/private-files.ts';
 
-export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const;
+export const exitCodes = {
+  done: 0,
+  failed: 1,
+  wrongUsage: 2,
+  /** As of a process that SIGPIPE ends, which Node ignores. */
+  closedOutput: 141,
+} as const;
 
 export function createProgram(name: string, description: string): Command {
   return new Command(name).description(description).exitOverride().showHelpAfterError();
+}
+
+let serviceLog: Logger | null = null;
+
+/**
+ * Makes the program a service: its standard error is a log, also of failures and of warnings of Node, and
+ * it does not end with a reader of its output.
+ */
+export function runAsService(name: string): void {
+  serviceLog = createLog(name, 'info');
+  logProcessEvents(serviceLog);
 }
 
 /**
@@ -19,6 +38,7 @@ export function createProgram(name: string, description: string): Command {
  */
 export async function runProgram(program: Command): Promise<void> {
   keepFilesPrivate();
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', endWithOutput);
   for (const command of program.commands) command.exitOverride().showHelpAfterError();
   try {
     await program.parseAsync();
@@ -27,12 +47,21 @@ export async function runProgram(program: Command): Promise<void> {
   }
 }
 
+/** Ends a command that cannot print, without a message if the reader has ended, such as `head`. */
+function endWithOutput(error: NodeJS.ErrnoException): void {
+  if (serviceLog !== null) return;
+  process.exit(error.code === 'EPIPE' ? exitCodes.closedOutput : reportFailure(error));
+}
+
 function reportFailure(error: unknown): number {
   // Commander has already printed the message or the help.
   if (error instanceof CommanderError) {
     return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage;
   }
-  console.error(environmentFailure(error) ?? inspect(serializeError(error)));
+  const message = environmentFailure(error);
+  if (serviceLog === null) console.error(message ?? inspect(serializeError(error)));
+  else if (message === null) serviceLog.fatal({ err: error }, 'the process failed');
+  else serviceLog.fatal(message);
   return exitCodes.failed;
 }
 

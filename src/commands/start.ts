@@ -10,7 +10,7 @@ import { listOrganizations, type Organization } from '../postgres/organizations.
 import { createPool, type Database } from '../postgres/pool.ts';
 import { requireDatabase } from '../postgres/require-database.ts';
 import { reserveProblem } from '../process/disk-reserve.ts';
-import { createLog } from '../process/log.ts';
+import { createLog, logProcessEvents } from '../process/log.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { writePrivateFile } from '../process/private-files.ts';
 import { boundShutdown, untilAborted, untilStopped } from '../process/stop-signals.ts';
@@ -42,6 +42,7 @@ const program = createProgram(
   const databaseEnded = new AbortController();
   const ended = AbortSignal.any([stopped, databaseEnded.signal]);
   const log = createLog('start', settings.logLevel);
+  logProcessEvents(log);
   // The worker, then the API, then Postgres. They also end if this process is killed.
   const timeoutMs = 2 * settings.shutdownTimeoutMs + closeTimeoutMs + stopTimeoutMs;
   boundShutdown(ended, timeoutMs, log);

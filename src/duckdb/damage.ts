@@ -3,7 +3,8 @@
  * refuses the open file, but opening it again is enough.
  */
 export function isCorruption(error: unknown): boolean {
-  const isFound = /corrupt|checksum|not a valid DuckDB|deserializ|INTERNAL Error/i;
+  const isFound =
+    /corrupt|checksum|not a valid DuckDB|deserializ|could not read|INTERNAL Error|the log is damaged/i;
   return isDamage(error) && isFound.test(String(error));
 }
 

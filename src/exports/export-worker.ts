@@ -1,5 +1,8 @@
 import { errorText } from '../process/error-text.ts';
+import { createLog, logProcessEvents } from '../process/log.ts';
 import { type ExportJob, runJob } from './run-job.ts';
+
+logProcessEvents(createLog('export', 'info'));
 
 // The API starts and ends this process (export-process.ts). Ctrl-C in a terminal reaches both.
 process.on('SIGINT', () => {});

@@ -21,9 +21,10 @@ import { closeAfterBody } from './request/request-body.ts';
 import { newRequestId } from './request/request-id.ts';
 import { compressResponses } from './response/compression.ts';
 import { setCorsHeaders } from './response/cors.ts';
-import { reportResponse, sendError } from './response/error-handler.ts';
+import { type FailureReports, reportResponse, sendError } from './response/error-handler.ts';
 import { ApiError, unknownRoute } from './response/errors.ts';
 import { createExportSlots } from './response/export-slots.ts';
+import { createOutageLog } from './response/outage-log.ts';
 import { createResponseCache } from './response/response-cache.ts';
 import { securityHeaders } from './response/security-headers.ts';
 import { limitUnreadResponses } from './response/unread-responses.ts';
@@ -58,7 +59,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   const waiting = createWaitingRequests();
   const keyUses = createKeyUses(options.keyDatabase, log);
   const authorize = createAuthorize(options.keyDatabase, options, { keyUses, observer });
-  const app = Fastify(serverOptions(options, authorize, observer));
+  const failures = { observer, outages: createOutageLog(log) };
+  const app = Fastify(serverOptions(options, authorize, failures));
   addHooks(app, options.corsOrigins, observer);
   const isIdle = trackResponses(app.server);
   app.addHook('preClose', async () => {
@@ -67,10 +69,11 @@ export function createApp(options: AppOptions): FastifyInstance {
     closeConnectionsAtShutdown(app.server, isIdle, options.shutdownTimeoutMs);
   });
   app.addHook('onClose', keyUses.close);
+  app.addHook('onClose', async () => failures.outages.close());
   // No operation takes a body (section 4), so none is parsed.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
-  app.setErrorHandler((error, request, reply) => sendError(observer, error, request, reply));
+  app.setErrorHandler((error, request, reply) => sendError(failures, error, request, reply));
   app.setNotFoundHandler(refuseRoute);
   // Node would drop headers beyond the 2,000th, such as Host. Their size is limited.
   app.server.maxHeadersCount = 0;
@@ -119,7 +122,7 @@ const defaultRequestTimeoutMs = 10_000;
 function serverOptions(
   options: AppOptions,
   authorize: Authorize,
-  observer: HttpObserver | undefined,
+  failures: FailureReports,
 ): FastifyHttpOptions<Server> {
   const { log, corsOrigins, trustedProxies } = options;
   const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
@@ -150,8 +153,8 @@ function serverOptions(
     // A URL that cannot be decoded has no route, so Fastify runs no hooks.
     frameworkErrors: async (_error, request, reply) => {
       prepareReply(corsOrigins, request, reply);
-      sendError(observer, await undecodableUrl(authorize, request, reply), request, reply);
-      reportResponse(observer, request, reply);
+      sendError(failures, await undecodableUrl(authorize, request, reply), request, reply);
+      reportResponse(failures.observer, request, reply);
     },
   };
 }

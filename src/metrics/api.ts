@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseEngine } from '../engines/clickhouse/engine.ts';
 import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
-import type { Unavailability } from '../engines/duckdb/served-organization.ts';
+import { unavailabilities } from '../engines/duckdb/served-organization.ts';
 import type { PostgresEngine } from '../engines/postgres/engine.ts';
 import { cacheResults, exportOutcomes, type HttpObserver, limits } from '../http/observer.ts';
 import type { Database } from '../postgres/pool.ts';
@@ -25,13 +25,7 @@ type ApiMetrics = {
   onFallback(organizationId: bigint, isOutdated: boolean): void;
 };
 
-const reasons = [
-  'not_loaded',
-  'damaged',
-  'unreadable',
-  'other_database',
-  'outdated',
-] as const satisfies (Unavailability | 'outdated')[];
+const reasons = [...unavailabilities, 'outdated'] as const;
 
 /** Adds the metrics of the API. No label names an organization, a key or a client. */
 export function createApiMetrics(registry: Registry, state: ApiState): ApiMetrics {

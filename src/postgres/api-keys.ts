@@ -3,7 +3,7 @@ import sql, { raw } from 'sql-template-tag';
 import { generateSecret, hashOf } from './key-secret.ts';
 import { type Database, firstRow } from './pool.ts';
 import { countEvents, type Usage } from './rate-limits.ts';
-import { sourceIdentity, storedSourceIdentity } from './source-identity.ts';
+import { servedSource, storedServedSource } from './source-identity.ts';
 
 export const scopes = ['read', 'write'] as const;
 export type Scope = (typeof scopes)[number];
@@ -15,7 +15,7 @@ export type Credential = {
   readonly scopes: readonly string[];
   readonly organizationId: bigint;
   readonly organizationName: string;
-  /** The organization and its database (source-identity.ts). */
+  /** The organization, its database and the timeline (`servedSource` in source-identity.ts). */
   readonly source: string;
 };
 
@@ -49,7 +49,7 @@ const validKey = (source: string): string => `
 export async function findCredential(database: Database, hash: Buffer): Promise<Credential | null> {
   const { rows } = await database.query<KeyRow>({
     name: 'find-credential',
-    text: validKey(storedSourceIdentity),
+    text: validKey(storedServedSource),
     values: [hash],
   });
   return rows[0] === undefined ? null : credentialFrom(rows[0], database, hash);
@@ -64,7 +64,7 @@ export async function findCredentialAndCount(
   const { rows } = await database.query<KeyRow & Usage>({
     name: 'find-credential-and-count',
     text: `
-      with valid_key as (${validKey(storedSourceIdentity)}),
+      with valid_key as (${validKey(storedServedSource)}),
       counted as (${countEvents(`select 'requests:' || "keyId" from valid_key`)})
       select * from valid_key, counted`,
     values: [hash, windowMs],
@@ -76,8 +76,8 @@ export async function findCredentialAndCount(
 }
 
 /**
- * If the connection has not stored the database's identity yet, a second query reads key and
- * identity together: both must come from one database.
+ * If the connection has not stored the database's identity and timeline yet, a second query reads
+ * them with the key: all must come from one database.
  */
 async function credentialFrom(
   found: KeyRow,
@@ -86,7 +86,7 @@ async function credentialFrom(
 ): Promise<Credential | null> {
   const { source } = found;
   if (source !== null) return { ...found, source };
-  const { rows } = await database.query<Credential>(validKey(sourceIdentity), [hash]);
+  const { rows } = await database.query<Credential>(validKey(servedSource), [hash]);
   return rows[0] ?? null;
 }
 

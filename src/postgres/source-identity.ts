@@ -20,15 +20,37 @@ export const databaseIdentity = `
  */
 export const sourceIdentity = `(${databaseIdentity} || '/' || organizations.identity)`;
 
-/** Null on a connection that has not stored the value yet; half as expensive. */
-export const storedSourceIdentity = `(${storedIdentity} || '/' || organizations.identity)`;
-
-/** The current timeline. The last checkpoint may have an older one, except in recovery. */
+/**
+ * The current timeline: a scalar SQL expression. After a promotion, the control file has the former one
+ * until a checkpoint. In recovery, WAL functions fail: a standby that follows another timeline may state the
+ * former one until a restart point.
+ */
 export const timeline = `(
-  select case
-    when pg_is_in_recovery() then timeline_id
+  case
+    when pg_is_in_recovery() then (
+      select greatest(timeline_id, min_recovery_end_timeline)
+      from pg_control_checkpoint(), pg_control_recovery())
     else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int
-  end from pg_control_checkpoint())`;
+  end)`;
+
+const timelineSetting = 'crm_data_service.timeline';
+const storedTimeline = `nullif(current_setting('${timelineSetting}', true), '')`;
+
+/**
+ * What a request may read from files, as `timeline database/identity`: a scalar SQL expression on
+ * `organizations`. A promoted standby has another timeline, and may lack transactions that files show.
+ * Connections survive a promotion, so the timeline is stored only after the end of recovery.
+ */
+export const servedSource = `(
+  case
+    when pg_is_in_recovery() then ${timeline}::text
+    else coalesce(${storedTimeline}, set_config('${timelineSetting}', ${timeline}::text, false))
+  end || ' ' || ${sourceIdentity})`;
+
+/** Null on a connection that has not stored both values yet; half as expensive. */
+export const storedServedSource = `(
+  case when pg_is_in_recovery() then ${timeline}::text else ${storedTimeline} end
+  || ' ' || ${storedIdentity} || '/' || organizations.identity)`;
 
 /** Whether the source is in the database with this identity. */
 export const isOfDatabase = (source: string, identity: string): boolean =>

@@ -19,6 +19,16 @@ export function createLog(name: string, level: string): Logger {
   return pino({ ...options, formatters: { log: groupResponse } }, pretty);
 }
 
+/** Logs what Node would print as text: warnings, and the error that ends the process. */
+export function logProcessEvents(log: Logger): void {
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => log.warn({ err: warning }, 'a warning of Node'));
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'the process ends after an unexpected error');
+    process.exit(1);
+  });
+}
+
 /** Moves the fields of a completed request into one field that pino-pretty ignores. */
 const groupResponse = (fields: Record<string, unknown>): Record<string, unknown> =>
   'status' in fields && 'route' in fields ? { response: fields } : fields;

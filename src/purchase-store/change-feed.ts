@@ -14,6 +14,7 @@ import { beginOfLog, findEnd, readChanges } from './changes.ts';
 import {
   type Current,
   currentFile,
+  isInvalidCurrent,
   organizationDirectory,
   readCurrent,
   stampOf,
@@ -22,7 +23,7 @@ import { DamagedFiles } from './damaged-files.ts';
 import { layoutVersion } from './layout.ts';
 import { DamagedLogError } from './log.ts';
 import { createTickReader } from './published-tick.ts';
-import { shownWatermark } from './shown.ts';
+import { servedSourceOf, shownWatermark } from './shown.ts';
 
 /** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
 const maxOrganizations = 10_000;
@@ -46,12 +47,22 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
   });
   const ends = new LRUCache<string, ChangePosition>({ max: maxOrganizations });
 
+  const readOrReport = (organizationId: bigint, directory: string): Current | null => {
+    try {
+      return readCurrent(directory, layoutVersion);
+    } catch (error) {
+      if (!isInvalidCurrent(error)) throw error;
+      damaged.memo(organizationId).report('CURRENT', error);
+      return null;
+    }
+  };
+
   const currentOf = (organizationId: bigint): StampedCurrent | null => {
     const directory = organizationDirectory(dataDirectory, organizationId);
     const stamp = stampOf(currentFile(directory));
     const known = currents.get(organizationId);
     if (known?.stamp === stamp) return known ?? null;
-    const current = stamp === null ? null : readCurrent(directory, layoutVersion);
+    const current = stamp === null ? null : readOrReport(organizationId, directory);
     if (stamp === null || current === null) return null;
     const read = { stamp, current };
     currents.set(organizationId, read);
@@ -62,7 +73,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
   const view = (organizationId: bigint, source: string | null) => {
     const tick = ticks.of(organizationId);
     const found = currentOf(organizationId);
-    if (found === null || found.current.source !== source) throw new NoChangeFeedError();
+    if (found === null || servedSourceOf(found.current) !== source) throw new NoChangeFeedError();
     const { asOf } = shownWatermark(organizationId, found.current, tick);
     return { ...found, published: tick?.tick ?? 0, asOf };
   };

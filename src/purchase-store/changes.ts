@@ -109,7 +109,7 @@ function openPart(directory: string, { log, end }: Part): number {
     return openSync(join(directory, log), 'r');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    throw end === null ? new DamagedLogError('the log is missing') : new UnknownPositionError();
+    throw end === null ? new DamagedLogError('it is missing') : new UnknownPositionError();
   }
 }
 
@@ -187,7 +187,7 @@ export function findEnd(
   const descriptor = openPart(directory, { log, begin: from.batch, end: null });
   try {
     const { size } = fstatSync(descriptor);
-    if (size < from.batch) throw new DamagedLogError('the log has become shorter');
+    if (size < from.batch) throw new DamagedLogError('it has become shorter');
     for (const batch of scanLog(descriptor, from.batch, size, published)) {
       end = { log, batch: batch.end, record: 0, checksum: batch.checksum };
     }

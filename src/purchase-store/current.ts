@@ -78,10 +78,18 @@ export function readCurrent(directory: string, layoutVersion: number): Current |
   return content.layoutVersion === layoutVersion ? current.parse(content) : null;
 }
 
-/** Changes when rename replaces the file; null if there is no file. */
+/** Whether the content of CURRENT is the reason why `readCurrent` threw an error. */
+export const isInvalidCurrent = (error: unknown): boolean =>
+  error instanceof SyntaxError || error instanceof z.ZodError;
+
+/** Changes when rename replaces the file; null if the file is missing or not accessible. */
 export function stampOf(path: string): string | null {
-  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return stats === undefined ? null : `${stats.ino}:${stats.mtimeNs}`;
+  try {
+    const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return stats === undefined ? null : `${stats.ino}:${stats.mtimeNs}`;
+  } catch {
+    return null;
+  }
 }
 
 /** The names in a folder; none if the folder is unreadable. */

@@ -37,12 +37,13 @@ export class DamagedFiles {
     return true;
   }
 
-  /** Makes the worker build the files again. */
-  report(name: string): void {
+  /** Makes the worker build the files again. `error` is passed on as often as the worker receives a report. */
+  report(name: string, error?: unknown): void {
     const now = performance.now();
     const reportedAt = this.#reportedAt.get(name);
     if (reportedAt !== undefined && now - reportedAt < reportIntervalMs) return;
     this.#reportedAt.set(name, now);
+    if (error !== undefined) this.#onError(this.#organizationId, error);
     try {
       sendDamageReport(this.#dataDirectory, this.#organizationId, name);
     } catch (error) {

@@ -29,9 +29,13 @@ export type Batch = {
 /** Lines of a batch besides its records. */
 export const linesPerBatch = 2;
 
-/** The log differs from what was appended to it. */
+/** The log differs from what was appended to it. Only the message passes from an export process to the API. */
 export class DamagedLogError extends Error {
   override readonly name = 'DamagedLogError';
+
+  constructor(reason: string) {
+    super(`the log is damaged: ${reason}`);
+  }
 }
 
 /** The content of a batch. */
@@ -80,7 +84,7 @@ export function* readBatches(
 }
 
 const damaged = (position: number): DamagedLogError =>
-  new DamagedLogError(`the log is damaged at ${position}`);
+  new DamagedLogError(`no valid batch begins at ${position}`);
 
 /** Null if the batch differs from its last line. */
 function decodeBatch(content: Buffer, begin: number, lastLine: number, end: number) {

@@ -160,7 +160,7 @@ async function publishedPart(
     pausedAt = end;
     await setImmediate();
   }
-  if (part.position < logBytes) throw new DamagedLogError(`the log ends before ${logBytes}`);
+  if (part.position < logBytes) throw new DamagedLogError(`it ends before ${logBytes}`);
   return part;
 }
 
@@ -192,7 +192,7 @@ function createStore<Content, Files extends NamedFiles>(
 
     findPending(published) {
       const { size } = fstatSync(descriptor);
-      if (size < part.position) throw new DamagedLogError('the log has become shorter');
+      if (size < part.position) throw new DamagedLogError('it has become shorter');
       if (size === part.position) return null;
       let pending = { end: part.position, records: 0, lines: 0 };
       for (const { end, records } of scanLog(descriptor, part.position, size, published)) {

@@ -117,7 +117,7 @@ export function createTickReader(dataDirectory: string): TickReader {
   let readStamp: string | null = null;
 
   const refresh = () => {
-    const folderStamp = stampOrNothing(directory);
+    const folderStamp = stampOf(directory);
     if (folderStamp === readStamp && performance.now() - readAt < maxAgeMs) return;
     const names = namesIn(directory);
     // Without a free descriptor, the folder cannot be listed.
@@ -126,7 +126,7 @@ export function createTickReader(dataDirectory: string): TickReader {
     for (const name of names) {
       if (!name.endsWith(suffix)) continue;
       const path = join(directory, name);
-      const stamp = stampOrNothing(path);
+      const stamp = stampOf(path);
       const before = known.get(name);
       const content = before?.stamp === stamp ? before : read(path, stamp);
       // An unreadable file never makes an instant go back.
@@ -155,13 +155,4 @@ export function createTickReader(dataDirectory: string): TickReader {
       return [...known.values()].map(({ content }) => content.snapshot).join(' ');
     },
   };
-}
-
-/** Null also if the file is not accessible. */
-function stampOrNothing(path: string): string | null {
-  try {
-    return stampOf(path);
-  } catch {
-    return null;
-  }
 }

@@ -2,6 +2,15 @@ import type { Current } from './current.ts';
 import type { TickFile, TickWatermark } from './published-tick.ts';
 
 /**
+ * The source whose requests may read what an organization shows (`servedSource` in
+ * postgres/source-identity.ts). A fingerprint begins with the timeline of the snapshot.
+ */
+export const servedSourceOf = ({
+  source,
+  fingerprint,
+}: Pick<Current, 'source' | 'fingerprint'>): string => `${fingerprint.split(' ', 1)[0]} ${source}`;
+
+/**
  * What an organization shows: the published tick, if it is of the same history of the same database,
  * the organization was written before it and is no exception of it; otherwise what the exception or
  * CURRENT says, whichever was written later.

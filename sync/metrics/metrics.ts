@@ -41,8 +41,6 @@ export type Stage = (typeof stages)[number];
 
 export type WorkerMetrics = ReturnType<typeof createWorkerMetrics>;
 
-const labelOf = (state: string): string => state.replaceAll(' ', '_');
-
 const reasons = { compact: 'the log is large', 'catch up': 'many changes at once' };
 
 /** Loads take minutes. */
@@ -88,7 +86,7 @@ function addState(registry: Registry, read: () => ObservedWorker | null): void {
     const organizations = read()?.organizations;
     if (organizations === undefined) return [];
     return organizationStates.map((state) => [
-      { state: labelOf(state) },
+      { state },
       organizations.filter((organization) => organization.state === state).length,
     ]);
   });
@@ -210,7 +208,7 @@ function createPublicationMetrics(registry: Registry) {
     /** `reason` is one of a few sentences for a load. The other reasons have the number of changes. */
     built: (kind: 'load' | 'catch up' | 'compact', reason: string, milliseconds: number): void =>
       builds.observe(
-        { kind: labelOf(kind), reason: kind === 'load' ? reason : reasons[kind] },
+        { kind, reason: kind === 'load' ? reason : reasons[kind] },
         milliseconds / 1000,
       ),
   };
@@ -242,11 +240,11 @@ function createVerificationMetrics(registry: Registry) {
   });
   // An organization of which nothing is published is not verified.
   const results = verificationStates.filter((state) => state !== 'not published');
-  addZeros(verifications, 'result', results.map(labelOf));
+  addZeros(verifications, 'result', results);
   addZeros(repairs, 'repair', ['reread', 'rebuild', 'failed']);
   return {
     verified(found: Verification, repair: Repair | null): void {
-      verifications.inc({ result: labelOf(found.state) });
+      verifications.inc({ result: found.state });
       differences.inc(found.differences.length);
       for (const done of repair?.repairs ?? []) repairs.inc({ repair: done });
       if (repair !== null && repair.failure !== null) repairs.inc({ repair: 'failed' });

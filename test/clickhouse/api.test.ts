@@ -176,7 +176,7 @@ describe('the API over ClickHouse', () => {
   }) => {
     await addPurchase(database.pool, newShop.organizationId, { customer_id: newCustomerId });
     const api = program('src/commands/api.ts', [], server.environment);
-    const [, url] = await api.printed(/Listening on (\S+)/);
+    const [, url] = await api.printed(/Listening on (http[^\s"]+)/);
     const countPurchases = async () => {
       const headers = { authorization: `Bearer ${newShop.secret}` };
       const response = await checkedFetch(`${url}/v1/purchases/stats`, { headers });
@@ -209,7 +209,7 @@ describe('the API over ClickHouse', () => {
       METRICS_LISTEN: '127.0.0.1:0',
       READY_MAX_LAG_SECONDS: '3',
     });
-    const [, url] = await api.printed(/Listening on (\S+)/);
+    const [, url] = await api.printed(/Listening on (http[^\s"]+)/);
     const { scrape } = await scraperOf(api);
     expect((await checkedFetch(`${url}/readyz`)).status).toBe(200);
     expect((await scrape()).value('crm_data_age_seconds')).toBeUndefined();
@@ -239,7 +239,7 @@ describe('the API over ClickHouse', () => {
       PURCHASES_ENGINE: 'clickhouse',
       CLICKHOUSE_URL: 'http://reader:hidden-word@127.0.0.1:1',
     });
-    const [, url] = await api.printed(/Listening on (\S+)/);
+    const [, url] = await api.printed(/Listening on (http[^\s"]+)/);
     const headers = { authorization: `Bearer ${secret}` };
     expect((await checkedFetch(`${url}/v1/purchases`, { headers })).status).toBe(500);
     await vi.waitFor(() => expect(api.output()).toContain('ECONNREFUSED'));

@@ -290,6 +290,9 @@ describe('npm run api', { tags: ['slow'], timeout: 60_000 }, () => {
     const running = program('src/commands/api.ts');
     await running.printed(/Listening on http/);
     expect(await running.end('SIGTERM')).toBe(0);
+    for (const line of running.output().trim().split('\n')) {
+      expect(JSON.parse(line)).toMatchObject({ name: 'api' });
+    }
 
     const starting = program('src/commands/api.ts');
     // It connects to Postgres before it listens.

@@ -1,4 +1,11 @@
-import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
@@ -25,6 +32,12 @@ async function idsOf(connection: DuckDBConnection, generation: Generation): Prom
   const query = { filters: {}, limit: 10_000 };
   const { purchases } = await listPurchases(connection, generation, query);
   return purchases.map(({ id }) => id).sort((one, another) => Number(one - another));
+}
+
+function flip(path: string, at: number): void {
+  const content = readFileSync(path);
+  content[at] = (content[at] ?? 0) ^ 1;
+  writeFileSync(path, content);
 }
 
 const it = test
@@ -254,18 +267,23 @@ describe('the instant of an organization', () => {
   });
 });
 
-describe('files of another database', () => {
+describe('files of another database or timeline', () => {
   it('are not served', async ({ newDirectory, served: { instance, organizations, shown } }) => {
-    publishFiles(newDirectory, shop, bought(1n), { source: 'one' });
+    publishFiles(newDirectory, shop, bought(1n), {
+      source: 'one',
+      fingerprint: '1 table triggers',
+    });
     const connection = await instance.connect();
     const from = (source: string) =>
       organizations.use(shop, source, connection, ({ generation }) =>
         idsOf(connection, generation),
       );
-    expect(await from('one')).toEqual([1n]);
-    expect(await organizations.version(shop, 'another')).toBeNull();
-    await expect(from('another')).rejects.toBeInstanceOf(NoGenerationError);
-    expect(organizations.unavailability(shop)).toBe('other_database');
+    expect(await from('1 one')).toEqual([1n]);
+    for (const other of ['1 another', '2 one']) {
+      expect(await organizations.version(shop, other)).toBeNull();
+      await expect(from(other)).rejects.toBeInstanceOf(NoGenerationError);
+      expect(organizations.unavailability(shop)).toBe('other_database');
+    }
     expect((await shown()).ids).toEqual([1n]);
     connection.closeSync();
   });
@@ -366,12 +384,6 @@ describe('an organization beyond the memory of open files', () => {
 });
 
 describe('a damaged log', () => {
-  const flip = (path: string, at: number) => {
-    const content = readFileSync(path);
-    content[at] = (content[at] ?? 0) ^ 1;
-    writeFileSync(path, content);
-  };
-
   it('is reported, and not served until other files are published', async ({
     newDirectory,
     served: { shown, version, reports, organizations },
@@ -427,26 +439,39 @@ describe('a damaged log', () => {
 });
 
 describe('a batch that cannot be applied', () => {
-  it('fails the queries that wait for it, and closes the files', async ({
-    newDirectory,
-    served: { shown },
-  }) => {
-    const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTestTick(newDirectory, 1);
-    await shown();
-    log.append(recordsOf(['u\t2\n']), 2);
-    publishTestTick(newDirectory, 2);
-    let failure: unknown = null;
-    while (failure === null) {
-      const queries = await Promise.allSettled([shown(), shown()]);
-      failure = queries.find(({ status }) => status === 'rejected') ?? null;
-    }
-    if (canListOpenFiles) {
-      expect(openFilesUnder(organizationDirectory(newDirectory, shop))).toEqual([]);
-    }
-    publishFiles(newDirectory, shop, bought(3n));
-    expect((await shown()).ids).toEqual([3n]);
-  });
+  it.for([
+    ['differs from its checksum when it is applied', bought(2n), flip],
+    ['has a record that cannot be decoded', recordsOf(['u\t2\n']), () => {}],
+  ] as const)(
+    'makes every query that waits for it use another engine, and is reported: it %s',
+    async ([_, records, damage], { newDirectory, errors, served }) => {
+      const { instance, organizations, shown, version, reports } = served;
+      const log = publishFiles(newDirectory, shop, bought(1n));
+      publishTestTick(newDirectory, 1);
+      await shown();
+      const before = await version();
+      log.append(records, 2);
+      publishTestTick(newDirectory, 2);
+      while ((await version())?.name === before?.name) await sleep(5);
+      const connections = await Promise.all([instance.connect(), instance.connect()]);
+      // Each query finds the batch before its first wait, and applies the batch after it.
+      const queries = connections.map((connection) =>
+        organizations.use(shop, null, connection, async () => {}),
+      );
+      damage(log.path, readFileSync(log.path).length - 20);
+      for (const query of await Promise.allSettled(queries)) {
+        expect(query).toMatchObject({ reason: expect.any(NoGenerationError) });
+      }
+      for (const connection of connections) connection.closeSync();
+      expect(errors).toHaveLength(1);
+      expect(reports()).toEqual(new Map([[shop, log.name]]));
+      if (canListOpenFiles) {
+        expect(openFilesUnder(organizationDirectory(newDirectory, shop))).toEqual([]);
+      }
+      publishFiles(newDirectory, shop, bought(3n));
+      expect((await shown()).ids).toEqual([3n]);
+    },
+  );
 });
 
 describe('a file that an export finds damaged', () => {
@@ -478,5 +503,25 @@ describe('a CURRENT that cannot be read', () => {
     expect(reports()).toEqual(new Map([[shop, 'CURRENT']]));
     publishFiles(newDirectory, shop, bought(2n));
     expect((await shown()).ids).toEqual([2n]);
+  });
+
+  it('is not served while its folder is not accessible', async ({
+    newDirectory,
+    errors,
+    served: { shown, version, organizations },
+  }) => {
+    publishFiles(newDirectory, shop, bought(1n));
+    await shown();
+    const directory = organizationDirectory(newDirectory, shop);
+    renameSync(directory, `${directory}.kept`);
+    // Access to a link to itself fails for every user.
+    symlinkSync(directory, directory);
+    expect(await version()).toBeNull();
+    await expect(shown()).rejects.toBeInstanceOf(NoGenerationError);
+    expect(organizations.unavailability(shop)).toBe('unreadable');
+    expect(errors).toHaveLength(1);
+    rmSync(directory);
+    renameSync(`${directory}.kept`, directory);
+    expect((await shown()).ids).toEqual([1n]);
   });
 });

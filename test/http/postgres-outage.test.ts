@@ -58,7 +58,7 @@ describe('the API during an outage of Postgres', () => {
         url,
         headers: key === null ? {} : { authorization: `Bearer ${key}` },
       });
-    return { get, lines };
+    return { app, get, lines };
   }
 
   const name = () => new URL(database.url).pathname.slice(1);
@@ -95,7 +95,7 @@ describe('the API during an outage of Postgres', () => {
     return ids;
   }
 
-  it('responds 500 without details, and logs the cause with the request id, for each cause of an outage', {
+  it('responds 500 without details, and logs the cause once with the number of requests, for each cause of an outage', {
     tags: ['slow'],
   }, async () => {
     const role = `limited_${name()}`;
@@ -106,7 +106,7 @@ describe('the API during an outage of Postgres', () => {
     const connected = start(database.url);
     expect((await connected.get('/v1/me')).statusCode).toBe(200);
     try {
-      for (const [{ get, lines }, code] of [
+      for (const [{ app, get, lines }, code] of [
         [start(urlWith({ port: String(await closedPort()) })), 'ECONNREFUSED'],
         [start(urlWith({ username: role, password: 'secret' })), '53300'],
         [start(urlWith({ username: 'nobody', password: 'wrong' })), '28'],
@@ -115,12 +115,21 @@ describe('the API during an outage of Postgres', () => {
         [connected, '55000'],
       ] as const) {
         if (code === '55000') await refuseConnections();
-        const ids = await expectOutage(get, routes);
-        const logged = lines.map((line) => JSON.parse(line)).filter(({ err }) => err !== undefined);
-        for (const id of ids) {
-          const { level, err } = logged.find(({ reqId }) => reqId === id);
-          expect([level, err.code]).toEqual([50, expect.stringMatching(`^${code}`)]);
-        }
+        const ids = await expectOutage(get, [...routes, ...routes]);
+        await app.close();
+        const logged = lines.map((line) => JSON.parse(line));
+        const completed = logged.filter(({ status }) => status === 500);
+        expect(completed.map(({ reqId }) => reqId).sort()).toEqual(ids.sort());
+        const failed = logged.filter(({ msg }) => msg === 'request failed');
+        expect(failed.map(({ level, err }) => [level, err.code])).toContainEqual([
+          50,
+          expect.stringMatching(`^${code}`),
+        ]);
+        const others = logged.filter(({ msg }) => msg === 'requests failed');
+        for (const line of others) expect(Object.keys(line)).not.toContain('err');
+        const counted = others.reduce((sum, { requests }) => sum + requests, 0);
+        expect(ids).toContain(failed[0].reqId);
+        expect(failed.length + counted).toBe(ids.length);
       }
     } finally {
       await administer(server, `drop role ${role}`);

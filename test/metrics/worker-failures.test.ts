@@ -68,7 +68,7 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     const published = readFileSync(current, 'utf8');
     // As if the changes since were not captured.
     writeFileSync(current, JSON.stringify({ ...JSON.parse(published), fingerprint: '1 another' }));
-    await service.until(verifications('not_comparable'));
+    await service.until(verifications('not comparable'));
     writeFileSync(current, published);
 
     const locking = await database.pool.connect();

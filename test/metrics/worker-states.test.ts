@@ -47,7 +47,7 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
         for each row when (new.token is not null) execute function wait_a_second()`);
     const first = await startWorker();
     await first.until(
-      ({ value }) => value(inState('loading')) === 1 && value(inState('waiting_to_load')) === 1,
+      ({ value }) => value(inState('loading')) === 1 && value(inState('waiting to load')) === 1,
     );
     const chunk = join(organizationDirectory(directory, organizationId), 'load-a.csv');
     await expect.poll(() => existsSync(chunk), { timeout: 60_000 }).toBe(true);
@@ -68,8 +68,8 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
 
     // More than a tick publishes.
     await addPurchases(pool, organizationId, customerId, 51_000);
-    await until(({ value }) => value(inState('catching_up')) === 1);
-    await until(({ value }) => value(builds('catch_up', 'many changes at once')) === 1);
+    await until(({ value }) => value(inState('catching up')) === 1);
+    await until(({ value }) => value(builds('catch up', 'many changes at once')) === 1);
     await until(({ value }) => value(inState('live')) === 2);
   });
 

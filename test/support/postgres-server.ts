@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,9 +23,9 @@ export type PostgresServer = {
   restartImmediately(): Promise<void>;
   /**
    * Stops the server, copies its data folder and starts it again. The returned function restores
-   * the copy, like a backup of the file system.
+   * the copy, like a backup of the file system, or makes it a standby that has received nothing since.
    */
-  coldCopy(): Promise<() => Promise<void>>;
+  coldCopy(): Promise<(as?: 'primary' | 'standby') => Promise<void>>;
   /** Stops every process of the server with SIGSTOP, until the returned function is called. */
   freeze(): () => void;
   /** Kills the process of one connection. The server then restarts all its processes. */
@@ -96,10 +96,11 @@ export async function startPostgresServer(
         await startAgain();
       };
       await whileStopped((cluster) => copyFolder(cluster, `${cluster}.copy`));
-      return () =>
+      return (as = 'primary') =>
         whileStopped((cluster) => {
           rmSync(cluster, { recursive: true });
           copyFolder(`${cluster}.copy`, cluster);
+          if (as === 'standby') writeFileSync(join(cluster, 'standby.signal'), '');
         });
     },
     freeze() {

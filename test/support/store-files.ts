@@ -48,7 +48,9 @@ export function publishFiles(
   dataDirectory: string,
   organizationId: bigint,
   loaded: Records,
-  options: Partial<Pick<Current, 'base' | 'tick' | 'asOf' | 'purchases' | 'source'>> = {},
+  options: Partial<
+    Pick<Current, 'base' | 'tick' | 'asOf' | 'purchases' | 'source' | 'fingerprint'>
+  > = {},
 ): NewLog {
   const directory = organizationDirectory(dataDirectory, organizationId);
   mkdirSync(directory, { recursive: true });

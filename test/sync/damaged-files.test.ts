@@ -75,6 +75,7 @@ const it = verifiedTest
       const getAll = () => Promise.all(paths.map(get));
       return {
         duckdb,
+        get,
         getAll,
         /** The sorted lines of each export: an export has no order. */
         async exportAll() {
@@ -384,6 +385,45 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     await vi.waitFor(() => expect(published.current().log).not.toBe(log), 60_000);
     expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 50 });
   });
+});
+
+describe('an API that has a damaged base open', { tags: ['slow'] }, () => {
+  const readsPreviousChanges = '/v1/purchases/stats?created_since=2000-01-01T00:00:00Z';
+
+  it.for([
+    ['is truncated', ({ basePath }: PublishedShop) => truncateSync(basePath(), 13_000)],
+    [
+      'has other blocks',
+      ({ basePath }: PublishedShop) =>
+        writeFileSync(basePath(), readFileSync(basePath()).fill(7, firstBlock)),
+    ],
+  ] as const)(
+    'responds to every request from Postgres, and reports the base: it %s',
+    async ([_, damage], { published, startReader }) => {
+      const { database, organization } = published;
+      const customer = await addCustomer(database.pool, organization);
+      // Opening a base of many blocks reads few of them.
+      await database.pool.query(
+        `insert into purchases (organization_id, customer_id, purchase_value_in_cents, created_at)
+         select $1, $2, n, now() - n * interval '1 minute' from generate_series(1, 50000) as n`,
+        [organization, customer],
+      );
+      await published.sync();
+      await addPurchases(published, 3);
+      await published.sync();
+      const undamaged = await startReader();
+      const expected = await undamaged.get(readsPreviousChanges);
+      await undamaged.close();
+      const { get, isDamageFound } = await startReader();
+      expect(await isDamageFound()).toBe(false);
+      const { base } = published.current();
+      damage(published);
+      expect(await get(readsPreviousChanges)).toEqual(expected);
+      expect(await isDamageFound()).toBe(true);
+      const reports = takeDamageReports(published.directory, () => true);
+      expect(reports.get(published.organization)).toBe(base);
+    },
+  );
 });
 
 describe('an API that has a damaged log open', { tags: ['slow'] }, () => {

@@ -184,3 +184,61 @@ describe('a restored cold copy of Postgres', { tags: ['slow'], timeout: 120_000 
     }
   });
 });
+
+describe('a promoted standby', { tags: ['slow'], timeout: 120_000 }, () => {
+  it.for([
+    ['that lost transactions', 3],
+    ['that lost nothing', 0],
+  ] as const)(
+    '%s is read by a running API until the worker has rebuilt the files, and instants never go back',
+    async ([_, lost], { postgres, pool, directory }) => {
+      const data = join(directory, `promoted-${lost}`);
+      const organization = await addOrganization(pool, 'Promoted');
+      const customer = await addCustomer(pool, organization);
+      await addPurchases(pool, organization, customer, 20);
+      const { secret } = await addKey(pool, organization);
+      await syncOnce(pool, data);
+      const makeStandby = await postgres.coldCopy();
+      await addPurchases(pool, organization, customer, lost);
+      await syncOnce(pool, data);
+      const api = await createTestApi(pool, data);
+      let shownAsOf = '';
+      const get = async (path: string) => {
+        const response = await api.get(`/v1/purchases/${path}`, secret);
+        const asOf = String(response.headers['x-data-as-of'] ?? shownAsOf);
+        expect(asOf >= shownAsOf).toBe(true);
+        shownAsOf = asOf;
+        return response;
+      };
+      const count = async () => {
+        const exported = await get('export?format=ndjson');
+        expect(exported.statusCode).toBe(200);
+        const { purchase_count } = (await get('stats')).json();
+        expect(exported.body.trim().split('\n')).toHaveLength(purchase_count);
+        return purchase_count;
+      };
+      try {
+        expect(await count()).toBe(20 + lost);
+        const cursor = (await get('changes')).json().next_cursor;
+        await makeStandby('standby');
+        // The pool's connections to the standby survive its promotion.
+        expect(await count()).toBe(20 + lost);
+        await pool.query('select pg_promote()');
+        expect(await count()).toBe(20);
+        expect((await get('changes')).statusCode).toBe(409);
+        await addPurchases(pool, organization, customer, 1);
+        expect(await count()).toBe(21);
+        await syncOnce(pool, data);
+        await addPurchases(pool, organization, customer, 1);
+        // The files do not show the last purchase yet.
+        expect((await get('stats')).json().purchase_count).toBe(21);
+        expect((await get('changes')).statusCode).toBe(200);
+        if (lost > 0) expect((await get(`changes?cursor=${cursor}`)).statusCode).toBe(409);
+        await syncOnce(pool, data);
+        expect(await count()).toBe(22);
+      } finally {
+        await api.close();
+      }
+    },
+  );
+});

@@ -7,6 +7,7 @@ import {
   StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
+import { servedSourceOf } from '../../purchase-store/shown.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import {
   createQueryQueue,
@@ -45,7 +46,8 @@ export function createClickHouseEngine(
       if (error !== deadline.reason) throw error;
       throw new StoreUnavailableError(`ClickHouse did not respond in ${options.timeoutMs} ms`);
     });
-    if (generation === null || (source !== null && generation.source !== source)) return null;
+    if (generation === null) return null;
+    if (source !== null && servedSourceOf(generation) !== source) return null;
     servedInstants.record(organizationId, generation.asOf);
     return generation;
   };

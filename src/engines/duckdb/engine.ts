@@ -166,10 +166,11 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     try {
       return await work(parts);
     } catch (error) {
-      const isInvalid = invalidatesInstance(error);
+      const cause = error instanceof NoGenerationError ? error.cause : error;
+      const isInvalid = invalidatesInstance(cause);
       if (isInvalid) options.onInvalid(parts);
-      if (!isInvalid && !isCorruption(error)) throw error;
-      throw new NoGenerationError('the file cannot be read', { cause: error });
+      if (!isInvalid && !isCorruption(cause)) throw error;
+      throw new NoGenerationError('the file cannot be read', { cause });
     }
   };
 

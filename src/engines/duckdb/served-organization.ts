@@ -1,9 +1,14 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type PQueue from 'p-queue';
-import type { DataVersion, StoreFiles } from '../../domain/purchase-engine.ts';
+import {
+  type DataVersion,
+  NoGenerationError,
+  type StoreFiles,
+} from '../../domain/purchase-engine.ts';
 import { isCorruption, isDamage } from '../../duckdb/damage.ts';
 import {
   currentFile,
+  isInvalidCurrent,
   organizationDirectory,
   readCurrent,
   stampOf,
@@ -12,6 +17,7 @@ import { DamagedFiles } from '../../purchase-store/damaged-files.ts';
 import { layoutVersion } from '../../purchase-store/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../purchase-store/open-store.ts';
 import type { TickReader } from '../../purchase-store/published-tick.ts';
+import { servedSourceOf } from '../../purchase-store/shown.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { type Shown, ShownInstant } from './shown-instant.ts';
 import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
@@ -41,8 +47,12 @@ type ServedOrganizationOptions = {
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
-/** Why queries of an organization do not read its files. */
-export type Unavailability = 'not_loaded' | 'damaged' | 'unreadable' | 'other_database';
+/**
+ * Why queries of an organization do not read its files. Its database is another one also after the
+ * promotion of a standby.
+ */
+export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
+export type Unavailability = (typeof unavailabilities)[number];
 
 /** What the newest published tick says of an open store. */
 type Found = {
@@ -215,6 +225,7 @@ export class ServedOrganization {
         if (isDamage(error)) this.#damaged.add(opened.store.current, error);
         await this.#replace(null);
       }
+      if (isDamage(error)) throw new NoGenerationError('the files are damaged', { cause: error });
       throw error;
     }
   }
@@ -232,7 +243,9 @@ export class ServedOrganization {
         continue;
       }
       const { current } = opened.store;
-      if (source !== null && current.source !== source) return this.#cannot('other_database');
+      if (source !== null && servedSourceOf(current) !== source) {
+        return this.#cannot('other_database');
+      }
       if (this.#damaged.includes(current)) return this.#cannot('damaged');
       try {
         const pending = opened.store.findPending(tick?.tick ?? 0);
@@ -269,9 +282,7 @@ export class ServedOrganization {
     const { instance, bases, ticks, withEviction } = this.#options;
     const tick = ticks.of(this.id);
     const stamp = stampOf(this.#currentFile);
-    const current = await withEviction(async () =>
-      stamp === null ? null : readCurrent(this.#directory, layoutVersion),
-    );
+    const current = await withEviction(async () => readCurrent(this.#directory, layoutVersion));
     if (current === null || this.#damaged.includes(current)) {
       this.#unavailability = current === null ? 'not_loaded' : 'damaged';
       await this.#replace(null);
@@ -311,9 +322,7 @@ export class ServedOrganization {
     this.#retryAt = performance.now() + delayMs;
     this.#failedStamp = stampOf(this.#currentFile);
     this.#options.onError(this.id, error);
-    // CURRENT itself cannot be read.
-    if (error instanceof SyntaxError || (error as Error).name === 'ZodError')
-      this.#damaged.report('CURRENT');
+    if (isInvalidCurrent(error)) this.#damaged.report('CURRENT');
   }
 
   async #replace(next: VersionedStore | null): Promise<void> {

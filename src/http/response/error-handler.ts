@@ -14,6 +14,7 @@ import { isClientDisconnect } from '../request/client-disconnect.ts';
 import { probes } from '../server/health.ts';
 import { SilenceError } from '../server/postgres-silence.ts';
 import { ApiError, errorBody, errorStatuses } from './errors.ts';
+import type { OutageLog } from './outage-log.ts';
 
 /** Logs and counts a response. Fastify reports none whose client has disconnected. */
 export function reportResponse(
@@ -48,8 +49,14 @@ function logResponse(request: FastifyRequest, reply: FastifyReply): void {
 
 const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'unknown';
 
+/** Receives what an operator must know of failed requests. */
+export type FailureReports = {
+  readonly observer: HttpObserver | undefined;
+  readonly outages: OutageLog;
+};
+
 export function sendError(
-  observer: HttpObserver | undefined,
+  { observer, outages }: FailureReports,
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -60,9 +67,8 @@ export function sendError(
     // The abort after a client disconnect is no failure.
     if (isClientDisconnect(error, request)) {
       request.log.info({ method: request.method, route: routeOf(request) }, 'client disconnected');
-    } else {
-      request.log.error({ err: error }, 'request failed');
-    }
+    } else if (isOutage(error)) outages.add(error, request);
+    else request.log.error({ err: error }, 'request failed');
   }
   if (shown.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
   if (shown.retryAfter !== undefined) reply.header('Retry-After', shown.retryAfter);
@@ -103,17 +109,19 @@ function publicError(error: unknown): ApiError {
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new ApiError('invalid_request', String(message));
   }
-  const isUnavailable =
-    error instanceof SilenceError ||
-    error instanceof StoreUnavailableError ||
-    describeDatabaseFailure(error) !== null;
   return new ApiError(
     'internal_error',
     'Something went wrong on our side. Please try again.',
     // Each request tries to connect again, so a retry after a second may succeed.
-    isUnavailable ? { retryAfter: 1 } : {},
+    isOutage(error) ? { retryAfter: 1 } : {},
   );
 }
+
+/** Whether Postgres or ClickHouse is unavailable, or refuses every such request. */
+const isOutage = (error: unknown): boolean =>
+  error instanceof SilenceError ||
+  error instanceof StoreUnavailableError ||
+  describeDatabaseFailure(error) !== null;
 
 /** The statement has reached `statement_timeout`, also if it waited for a lock. */
 const isCanceledByPostgres = (error: unknown): boolean =>
