@@ -1,13 +1,34 @@
-import { raw } from 'sql-template-tag';
-import { labelKey } from './layout.ts';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import { paymentStatuses } from '../domain/purchase.ts';
+import { queryRows } from '../duckdb/connection.ts';
+import { labelKey, labelTable, noLabel } from './layout.ts';
 import { creationQuarter } from './quarter-hours.ts';
 
-/** The columns of `Keys`, as an SQL list. */
-export const keyColumns = raw(
-  `customer_key, ${labelKey('payment_status')}, ${creationQuarter.name}`,
-);
+const status = labelKey('payment_status');
 
-/** Customers, payment statuses and quarters of an hour of purchases, in the order of creation. */
+/**
+ * The payment status of previous purchases as SQL: the key of one of `paymentStatuses`, and `noLabel` for all
+ * others. The column is free text, so memory for each status would have no bound. `entries` is the table of
+ * SQL with the entries of the dictionary, which must have all statuses of the purchases.
+ */
+export async function previousStatus(connection: DuckDBConnection, entries: Sql): Promise<Sql> {
+  const found = await queryRows(
+    connection,
+    sql`select key from ${entries} where value in (${join(paymentStatuses)})`,
+  );
+  const keys = [noLabel, ...found.map(([key]) => key)];
+  return raw(`if(${status} in (${keys.join(', ')}), ${status}, ${noLabel})`);
+}
+
+/** Selects the columns of `Keys` for purchases with the dictionaries of a base. */
+export async function keyColumns(connection: DuckDBConnection, base: string): Promise<Sql> {
+  const entries = raw(`${base}.${labelTable('payment_status')}`);
+  const ofStatus = await previousStatus(connection, entries);
+  return sql`customer_key, ${ofStatus}, ${raw(creationQuarter.name)}`;
+}
+
+/** Customers, statuses (`previousStatus`) and quarters of an hour of purchases, in the order of creation. */
 export type Keys = readonly [
   customers: readonly number[],
   statuses: readonly number[],

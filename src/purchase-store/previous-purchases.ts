@@ -3,7 +3,8 @@ import { creationQuarter } from './quarter-hours.ts';
 /**
  * Columns of a base: the quarter of an hour in which the customer of a purchase made the previous
  * purchase of the base, in the order of creation; and the previous one with the same payment status.
- * Without a previous purchase, the quarter is one before all purchases of the base.
+ * Filters have only `paymentStatuses`: all other statuses, and a missing one, count as the same status
+ * (last-purchases.ts). Without a previous purchase, the quarter is one before all purchases of the base.
  *
  * So a purchase is its customer's first since an instant that begins a quarter if the previous one is
  * from an earlier quarter, and distinct customers are counted without hashing them.

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
@@ -110,12 +110,18 @@ export async function closeBase({ connection, catalog }: BaseFile): Promise<void
   }
 }
 
-/** Completes the base, and gives it a name of its own, which is returned. Closes it in any case. */
-export async function finishBase(file: BaseFile): Promise<string> {
+/**
+ * Completes the base, and gives it a name of its own, which is returned. Closes it in any case. With `link` as
+ * `giveName`, the unfinished base keeps its name beside.
+ */
+export async function finishBase(
+  file: BaseFile,
+  giveName: (path: string, named: string) => Promise<void> = rename,
+): Promise<string> {
   const { connection, catalog, path, directory } = file;
   const name = `base-${randomBytes(6).toString('hex')}.duckdb`;
   try {
-    // A crash before the rename leaves the progress, and the next call repeats the rest.
+    // A crash leaves the progress, and the next call repeats the rest.
     await connection.run(`delete from ${catalog}.base`);
     await runStatement(
       connection,
@@ -126,9 +132,21 @@ export async function finishBase(file: BaseFile): Promise<string> {
     await closeBase(file);
   }
   await syncToDisk(path);
-  await rename(path, join(directory, name));
+  await giveName(path, join(directory, name));
   await syncToDisk(directory);
   return name;
+}
+
+/**
+ * Removes the name of an unfinished base that is published: a worker was killed between both. Writing to the
+ * file would change the published base.
+ */
+export async function removeNameOfPublished(directory: string, published: string): Promise<void> {
+  const path = unfinishedBasePath(directory);
+  const [unfinished, base] = [path, join(directory, published)].map((each) =>
+    statSync(each, { throwIfNoEntry: false }),
+  );
+  if (unfinished !== undefined && unfinished.ino === base?.ino) await rm(path);
 }
 
 /** Removes a closed file and its write-ahead log. */

@@ -16,14 +16,15 @@ export async function continueAfter(
   catalog: string,
 ): Promise<PreviousPurchases> {
   const previous = createPreviousPurchases();
-  const keys = sql`select ${keyColumns} from ${raw(catalog)}.purchase`;
+  const columns = await keyColumns(connection, catalog);
+  const keys = sql`select ${columns} from ${raw(catalog)}.purchase`;
   for await (const chunk of streamChunks(connection, keys)) previous.add(columnsOf(chunk));
   return previous;
 }
 
 /**
  * Inserts encoded purchases into a base, in the order of creation. `rows` selects them with the
- * columns of a delta; none may be earlier than those of the base.
+ * columns of a delta; none may be earlier than those of the base, whose dictionaries have their labels.
  */
 export async function insertPurchases(
   connection: DuckDBConnection,
@@ -33,7 +34,7 @@ export async function insertPurchases(
 ): Promise<void> {
   const ordered = sql`from (${rows}) order by created_at, id`;
   const added: PreviousQuarters[] = [];
-  const keys = sql`select ${keyColumns} ${ordered}`;
+  const keys = sql`select ${await keyColumns(connection, catalog)} ${ordered}`;
   for await (const chunk of streamChunks(connection, keys))
     added.push(previous.add(columnsOf(chunk)));
   await connection.run(

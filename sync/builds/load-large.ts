@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { link } from 'node:fs/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
@@ -7,15 +8,23 @@ import { currentFile, organizationDirectory } from '../../src/purchase-store/cur
 import { type Bases, openStore } from '../../src/purchase-store/open-store.ts';
 import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { streamChanges } from '../capture/changes.ts';
-import { readSince } from '../capture/log-sufficiency.ts';
+import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import { isFileDamage } from '../failure.ts';
 import type { FileStore } from '../files/file-store.ts';
 import { createLog, visibleAtOnce } from '../files/log-files.ts';
 import type { Organization } from '../tick/organization-phases.ts';
 import type { Prepared } from '../tick/store.ts';
 import { fileContent } from '../verification/file-content.ts';
-import { requireEqual, requireTotals } from '../verification/verify.ts';
-import { closeBase, finishBase, openUnfinishedBase } from './base-file.ts';
+import { UnreadableError } from '../verification/published-content.ts';
+import { requireEqual, requireTotals, WrongLoadError } from '../verification/verify.ts';
+import {
+  closeBase,
+  finishBase,
+  openUnfinishedBase,
+  removeDuckDBFile,
+  removeNameOfPublished,
+} from './base-file.ts';
 import type { BuildOptions } from './builder.ts';
 import { loadPurchases } from './load-base.ts';
 import type { LoadProgress } from './load-progress.ts';
@@ -31,7 +40,8 @@ type LoadLargeOptions = {
 
 /**
  * Loads an organization into a base and a log of the changes meanwhile, and compares the totals with
- * Postgres; and all content, if the files replace others. An interrupted load resumes.
+ * Postgres; and all content, if the files replace others. An interrupted load resumes: the unfinished base
+ * stays until CURRENT names the new one, unless its purchases are wrong.
  */
 export async function loadLarge(
   store: FileStore,
@@ -42,6 +52,8 @@ export async function loadLarge(
   const { database, dataDirectory, instance } = options;
   const location = { instance, dataDirectory, organizationId: organization.id };
   const directory = organizationDirectory(dataDirectory, organization.id);
+  const published = store.published(organization.id)?.current.base ?? null;
+  if (published !== null) await removeNameOfPublished(directory, published);
   const base = await openUnfinishedBase(location);
   let progress: LoadProgress;
   try {
@@ -59,7 +71,7 @@ export async function loadLarge(
     await closeBase(base).catch(() => {});
     throw error;
   }
-  const name = await finishBase(base);
+  const name = await finishBase(base, link);
   const log = createLog(directory);
   const files: NewFiles = { organization, base: name, log, purchases: progress.loaded };
   try {
@@ -73,9 +85,15 @@ export async function loadLarge(
     return prepare(store, dataDirectory, files, since);
   } catch (error) {
     await discardFiles(store, dataDirectory, files);
+    if (isBaseUnusable(error)) await removeDuckDBFile(base.path);
     throw error;
   }
 }
+
+/** Whether the load must begin again: another failure says nothing about the rows. */
+const isBaseUnusable = (error: unknown): boolean =>
+  [WrongLoadError, UnreadableError, InsufficientLogError].some((kind) => error instanceof kind) ||
+  isFileDamage(error);
 
 /** Appends the changes since the load began: the base may hold a changed purchase twice or not at all. */
 async function completeLoad(

@@ -23,7 +23,7 @@ type Columns = readonly [
  */
 export async function countMisplaced(connection: DuckDBConnection, base: string): Promise<number> {
   const rows = sql`
-    select ${keyColumns}, ${raw(previousQuarterNames)},
+    select ${await keyColumns(connection, base)}, ${raw(previousQuarterNames)},
       coalesce(${raw(isQuarterHourSql(creationQuarter.name, 'epoch_us(created_at)'))}, false)
     from ${raw(base)}.purchase`;
   const purchases = createPreviousPurchases();

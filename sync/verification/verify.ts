@@ -154,6 +154,9 @@ function differingIds(published: readonly RowHash[], postgres: readonly RowHash[
   return [...ids];
 }
 
+/** What was loaded differs from Postgres. */
+export class WrongLoadError extends Error {}
+
 /** Rejects if an unpublished content differs from Postgres. */
 export async function requireEqual(
   content: PublishedContent,
@@ -163,7 +166,9 @@ export async function requireEqual(
   const found = { ...nothingFound };
   await compareInParts({ ...options, contents, maxWaitMs: 0 }, found);
   const { length } = found.differences;
-  if (length > 0) throw new Error(`what was loaded differs from Postgres in ${length} ranges`);
+  if (length > 0) {
+    throw new WrongLoadError(`what was loaded differs from Postgres in ${length} ranges`);
+  }
 }
 
 /** Rejects if `totals` of loaded purchases, such as `2 worth 300`, differ from those of Postgres. */
@@ -176,5 +181,5 @@ export async function requireTotals(
     select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
     from purchases where organization_id = ${organizationId}`);
   if (totals === rows[0]?.totals) return;
-  throw new Error('count and total value of the loaded purchases differ from Postgres');
+  throw new WrongLoadError('count and total value of the loaded purchases differ from Postgres');
 }

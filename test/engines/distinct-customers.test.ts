@@ -35,7 +35,7 @@ const withinHours: Shop = {
   instant: after('2010-04-03 11:00Z', 'random() * 64'),
 };
 
-const status = `(array['paid', 'paid', 'paid', 'refunded', null])[1 + floor(random() * 5)]`;
+const status = `(array['paid', 'paid', 'paid', 'refunded', 'shipped', 'other', null])[1 + floor(random() * 7)]`;
 
 /** What breaks the order of a customer's purchases. */
 const breaks = ({ instant }: Shop) => ({

@@ -72,7 +72,9 @@ export function awkwardPurchase(customers: readonly bigint[]): fc.Arbitrary<Purc
     order_number: label,
     platform: fc.option(fc.constantFrom('shopify', 'bling', 'popup', 'other'), { nil: null }),
     status: fc.option(fc.constantFrom('open', 'closed'), { nil: null }),
-    payment_status: fc.option(fc.constantFrom('paid', 'pending', 'refunded'), { nil: null }),
+    payment_status: fc.option(fc.constantFrom('paid', 'pending', 'refunded', 'other', 'Paid', ''), {
+      nil: null,
+    }),
     shipping_status: fc.option(fc.constantFrom('shipped', 'unpacked'), { nil: null }),
     currency: fc.option(fc.constantFrom('BRL', 'USD', ''), { nil: null }),
     subtotal_amount_in_cents: cents,

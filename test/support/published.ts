@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect } from 'vitest';
-import type { Purchase } from '../../src/domain/purchase.ts';
+import { type Purchase, paymentStatuses } from '../../src/domain/purchase.ts';
 import type { PurchaseEngine, PurchaseReader } from '../../src/domain/purchase-engine.ts';
 import { quotePath } from '../../src/duckdb/connection.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
@@ -91,12 +91,16 @@ async function expectPreviousPurchases(
     const previous = (customer: string) => `coalesce(
       lag(created_quarter_hour) over (partition by ${customer} order by created_at, id),
       (select min(created_quarter_hour) - 1 from base.purchase))`;
+    const statuses = paymentStatuses.map((status) => `'${status}'`);
     const differing = await connection.runAndReadAll(`
+      with statuses as (
+        select key, value as status from base.label_payment_status where value in (${statuses})
+      )
       from (
         select id, previous_quarter_hour, ${previous('customer_key')} as previous,
           previous_of_status_quarter_hour,
-          ${previous('customer_key, payment_status_key')} as previous_of_status
-        from base.purchase
+          ${previous('customer_key, status')} as previous_of_status
+        from base.purchase left join statuses on statuses.key = payment_status_key
       ) where (previous_quarter_hour, previous_of_status_quarter_hour) <> (previous, previous_of_status)`);
     expect(differing.getRows()).toEqual([]);
   } catch (error) {

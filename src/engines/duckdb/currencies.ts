@@ -3,11 +3,17 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
-import { signedCents } from '../../purchase-store/relations.ts';
+import { groupedPurchases, signedCents } from '../../purchase-store/relations.ts';
 import type { Generation, SumsByCurrency } from './generation.ts';
 
 /** The least and the greatest key of a currency among some purchases; null if none has one. */
 type CurrencyKeys = { readonly least: number; readonly greatest: number } | null;
+
+/**
+ * Currencies with this key and all greater ones have one sum, under this key: the column is free text, so sums of
+ * each currency would take memory without a bound.
+ */
+const otherCurrencies = 1_000;
 
 /**
  * The sums of all purchases. A base is read once, for all generations that share it. Each
@@ -42,9 +48,27 @@ export function currenciesOfAny(sums: SumsByCurrency, count: bigint): CurrencyKe
   return keys.length === 1 || areSeveral ? currenciesOfAll(sums) : undefined;
 }
 
-export function currenciesOfAll(sums: SumsByCurrency): CurrencyKeys {
+/** Undefined if all are among `otherCurrencies`, which may be one or several. */
+export function currenciesOfAll(sums: SumsByCurrency): CurrencyKeys | undefined {
   const keys = currencyKeys(sums);
-  return keys.length === 0 ? null : { least: Math.min(...keys), greatest: Math.max(...keys) };
+  if (keys.length === 0) return null;
+  const least = Math.min(...keys);
+  return least === otherCurrencies ? undefined : { least, greatest: Math.max(...keys) };
+}
+
+/** The same, read from all purchases. */
+export async function readCurrencies(
+  connection: DuckDBConnection,
+  { catalogs }: Generation,
+): Promise<CurrencyKeys> {
+  const key = raw(labelKey('currency'));
+  const hasCurrency = sql`${key} <> ${raw(String(noLabel))}`;
+  const [row] = await queryRows(
+    connection,
+    sql`select min(key), max(key) from ${groupedPurchases(catalogs, hasCurrency, { key })}`,
+  );
+  const [least, greatest] = row as [number | null, number | null];
+  return least === null || greatest === null ? null : { least, greatest };
 }
 
 const currencyKeys = (sums: SumsByCurrency): number[] =>
@@ -61,11 +85,15 @@ export async function nameCurrencies(
   return { currency: nameOf('currency', keys.least), mixedCurrencies: false };
 }
 
-/** Selects count and revenue of a table's rows by currency. */
+/** Selects count and revenue of a table's rows by currency. DuckDB groups the keys by direct addressing. */
 const sumsOf = (table: string, count: string, cents: Sql) =>
   sql`
-    select ${raw(labelKey('currency'))}, ${raw(count)}::bigint, sum(${cents})
-    from ${raw(table)} group by 1`;
+    select least(key, ${raw(String(otherCurrencies))}), sum(purchases)::bigint, sum(cents)
+    from (
+      select ${raw(labelKey('currency'))} as key, ${raw(count)} as purchases, sum(${cents}) as cents
+      from ${raw(table)} group by 1
+    )
+    group by 1`;
 
 async function readSums(connection: DuckDBConnection, statement: Sql): Promise<SumsByCurrency> {
   const rows = await queryRows(connection, statement);

@@ -31,7 +31,7 @@ export type Cursor = PurchasePlace & {
   readonly pageSpan: bigint;
 };
 
-/** By the key of the currency. */
+/** By the key of the currency; one entry for all but the first ones (currencies.ts). */
 export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
 
 /** Values that queries have read from a base, for all generations that share it. Null before that. */

@@ -39,11 +39,14 @@ export type FileLabels = {
   readonly keys: LRUCache<string, number>;
 };
 
-const maxCachedValues = 200_000;
+/** A label may have 1,024 bytes. */
+const maxCachedValueBytes = 32 * 2 ** 20;
+/** About the bytes of an entry besides its value. */
+const cacheEntryBytes = 150;
 const maxCachedKeys = 1_000;
 
 export const createFileLabels = (): FileLabels => ({
-  values: createBoundedCache(maxCachedValues),
+  values: createBoundedCache(maxCachedValueBytes, ({ length }) => length + cacheEntryBytes),
   keys: createBoundedCache(maxCachedKeys),
 });
 

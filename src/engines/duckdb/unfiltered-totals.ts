@@ -4,7 +4,7 @@ import { emptyStats, type PurchaseTotals } from '../../domain/purchase-engine.ts
 import { queryRows } from '../../duckdb/connection.ts';
 import { emptyBase } from '../../purchase-store/delta/delta.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
-import { currenciesOfAll, nameCurrencies, sumsByCurrency } from './currencies.ts';
+import { currenciesOfAll, nameCurrencies, readCurrencies, sumsByCurrency } from './currencies.ts';
 import { addedCustomers, countOpen, openPart } from './customers.ts';
 import { customersOfBase } from './first-purchases.ts';
 import type { BaseCustomers, Generation } from './generation.ts';
@@ -34,7 +34,8 @@ async function readTotals(
   }
   if (purchaseCount === 0n) return emptyStats;
   const customerCount = await countCustomers(connection, generation);
-  const currencies = await nameCurrencies(connection, generation, currenciesOfAll(sums));
+  const keys = currenciesOfAll(sums) ?? (await readCurrencies(connection, generation));
+  const currencies = await nameCurrencies(connection, generation, keys);
   return { purchaseCount, customerCount, revenueInCents, ...currencies };
 }
 

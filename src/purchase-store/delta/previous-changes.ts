@@ -1,9 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { raw } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
-import type { StoreCatalogs } from '../relations.ts';
+import { previousStatus } from '../last-purchases.ts';
+import { labelDictionary } from '../layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
 import {
   columnDefinitions,
   columnTypes,
@@ -17,6 +19,8 @@ import {
  *
  * - sign -1: a purchase of the base that was changed or deleted, or that has another previous one now;
  * - sign 1: a changed or added purchase, or one that has another previous one now.
+ *
+ * Its payment statuses are those of `previousStatus`.
  */
 export type PreviousChanges = {
   /** These purchases have been changed. */
@@ -44,10 +48,11 @@ export function createPreviousChanges(
   /** Those of changed purchases, or of all changes. */
   const customersOf = async (
     connection: DuckDBConnection,
+    statusKey: Sql,
     ids: ReadonlySet<bigint> | null,
   ): Promise<number[]> => {
     const isChanged = ids === null ? sql`true` : sql`id in (${listed([...ids], 'bigint')})`;
-    const moved = movedPurchases(catalogs.delta, isChanged);
+    const moved = movedPurchases(catalogs.delta, statusKey, isChanged);
     const customers = sql`select customer_key from (${moved})`;
     // Only this table still has a purchase that was added, and then deleted or moved.
     const before = sql`select customer_key from ${raw(table)} where ${isChanged}`;
@@ -64,7 +69,9 @@ export function createPreviousChanges(
 
     async update(connection) {
       if (changed?.size === 0) return;
-      const customers = await customersOf(connection, changed);
+      const statuses = dictionaryEntries(catalogs, labelDictionary('payment_status'));
+      const statusKey = await previousStatus(connection, statuses);
+      const customers = await customersOf(connection, statusKey, changed);
       if (changed === null) {
         await connection.run(`create or replace table ${table} (${columnDefinitions})`);
       } else if (customers.length > 0) {
@@ -73,7 +80,8 @@ export function createPreviousChanges(
         );
       }
       if (customers.length > 0) {
-        const rows = await differencesOf(connection, catalogs, customers, firstQuarter - 1);
+        const none = firstQuarter - 1;
+        const rows = await differencesOf(connection, catalogs, statusKey, customers, none);
         const target = { catalog: catalogs.delta, table: 'previous_change' };
         await appendColumns(connection, target, columnTypes, rows);
       }

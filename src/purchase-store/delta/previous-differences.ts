@@ -30,6 +30,7 @@ export const columnTypes = typesOf(columns);
 export async function differencesOf(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
+  statusKey: Sql,
   customers: readonly number[],
   none: number,
 ): Promise<DuckDBValue[][]> {
@@ -40,7 +41,10 @@ export async function differencesOf(
       for (const [index, value] of row.entries()) rows[index]?.push(value);
     ofCustomer = [];
   };
-  for await (const chunk of streamChunks(connection, entriesOf(catalogs, customers, none))) {
+  for await (const chunk of streamChunks(
+    connection,
+    entriesOf(catalogs, statusKey, customers, none),
+  )) {
     for (const values of chunk.getRows()) {
       const entry = entryOf(values);
       if (entry.customer !== ofCustomer[0]?.customer) add();
@@ -54,6 +58,7 @@ export async function differencesOf(
 type Entry = {
   readonly kind: Kind;
   readonly customer: number;
+  /** That of `previousStatus`. */
   readonly status: number;
   readonly quarter: number;
   /** Microseconds since 1970; null of `last`. */
@@ -82,9 +87,12 @@ const entryOf = (values: readonly DuckDBValue[]): Entry => ({
   sign: values[8] as number,
 });
 
-/** Selects the rows of a delta without those that differ from the base in other columns only. */
-export const movedPurchases = (delta: string, condition: Sql): Sql => sql`
-  select customer_key, created_at, id, sum(sign)::integer as sign, ${raw(status)}, ${raw(quarter)}
+/**
+ * Selects the rows of a delta without those that differ from the base in other columns only. `statusKey` is
+ * that of `previousStatus`.
+ */
+export const movedPurchases = (delta: string, statusKey: Sql, condition: Sql): Sql => sql`
+  select customer_key, created_at, id, sum(sign)::integer as sign, ${statusKey} as ${raw(status)}, ${raw(quarter)}
   from ${raw(delta)}.change where sign <> 0 and ${condition}
   group by all having sum(sign) <> 0`;
 
@@ -98,6 +106,7 @@ const maxKept = 1_000;
  */
 function entriesOf(
   { base, delta }: StoreCatalogs,
+  statusKey: Sql,
   customers: readonly number[],
   none: number,
 ): Sql {
@@ -106,10 +115,10 @@ function entriesOf(
   // By the key itself, DuckDB would group by direct addressing, in a table of all customers.
   return sql`
     with change as materialized (
-      ${movedPurchases(delta, isOfCustomers)}
+      ${movedPurchases(delta, statusKey, isOfCustomers)}
     ),
     stored as ${raw(isKept ? 'materialized' : 'not materialized')} (
-      select customer_key, created_at, id, ${raw(status)}, ${raw(quarter)}, ${raw(ofAny)}, ${raw(ofStatus)}
+      select customer_key, created_at, id, ${statusKey} as ${raw(status)}, ${raw(quarter)}, ${raw(ofAny)}, ${raw(ofStatus)}
       from ${raw(base)}.purchase where ${isOfCustomers}
     )
     select customer_key, epoch_us(created_at), id, kind, ${raw(status)}, ${raw(quarter)},

@@ -46,7 +46,7 @@ function watchTokens(database: Database): void {
 
 function watchFiles(): void {
   const { renameSync, rmSync, writeSync } = fs;
-  const { rename } = files;
+  const { link, rename } = files;
   const writeHalf = (...args: Parameters<typeof writeSync>) => {
     const [descriptor, content, offset, length, position] = args as unknown as [
       number,
@@ -83,6 +83,12 @@ function watchFiles(): void {
     },
   });
   Object.assign(files, {
+    async link(from: fs.PathLike, to: fs.PathLike) {
+      const isBase = nameOf(to).startsWith('base-');
+      if (isBase) reach('before the base is named');
+      await link(from, to);
+      if (isBase) reach('after the base is named');
+    },
     async rename(from: fs.PathLike, to: fs.PathLike) {
       const kind = nameOf(to) === 'CURRENT' ? 'CURRENT' : nameOf(to).startsWith('base-') && 'base';
       if (kind === 'CURRENT') reach('before CURRENT is replaced');
