@@ -158,13 +158,13 @@ function createPollMetrics(registry: Registry) {
   const registers = [registry];
   const durations = new Histogram({
     name: 'crm_sync_poll_duration_seconds',
-    help: 'Duration of the polls of the change log that succeeded',
+    help: 'Duration of the polls of the change log whose tick was published',
     buckets: durationBuckets,
     registers,
   });
   const last = new Gauge({
     name: 'crm_sync_last_poll_timestamp_seconds',
-    help: 'Time of the last poll of the change log that succeeded; 0: none',
+    help: 'Time of the last poll of the change log whose tick was published; 0: none',
     registers,
   });
   return {
