@@ -139,6 +139,7 @@ export async function startServer(
     keyDatabase,
     log,
     oldestAsOf,
+    ...(clickhouse && { findStoreProblem: clickhouse.findProblem }),
     ...(metrics && { observer: metrics.observer }),
   });
   let listener: MetricsListener | null = null;

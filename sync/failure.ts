@@ -10,6 +10,7 @@ import { fileAdvice } from '../src/process/file-advice.ts';
 import { isOutOfFiles } from '../src/process/open-files.ts';
 import { OperatorError } from '../src/process/operator-error.ts';
 import { DamagedLogError } from '../src/purchase-store/log.ts';
+import { LackOfSpaceError } from './files/disk-space.ts';
 
 /** The cause and the remedy of a failure, without values of rows. */
 export type Failure = { readonly message: string; readonly advice: string };
@@ -45,9 +46,11 @@ export function describeFailure(error: unknown): Failure {
   const code = codeOf(error);
   if (error instanceof OperatorError) return { message: error.message, advice: retries };
   if (isDiskFull(error)) {
+    const lack = error instanceof LackOfSpaceError ? `${error.message}. ` : '';
     return {
+      // The numbers change with each attempt, and an equal message is logged once.
       message: 'The disk that holds DATA_DIR is full.',
-      advice: `Free space or inodes (df, df -i), or move DATA_DIR. ${thenContinues}`,
+      advice: `${lack}Free space or inodes (df, df -i), or move DATA_DIR. ${thenContinues}`,
     };
   }
   if (error instanceof StoreUnavailableError) {

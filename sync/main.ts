@@ -64,7 +64,7 @@ program
     const stopped = untilStopped();
     const settings = readSettings();
     // Also while the worker waits for Postgres, or is a standby.
-    const served = await startMetrics(settings);
+    const served = await startMetrics(settings, options.shard);
     try {
       await withWorkerContext(settings, { server: 'primary', stopped }, async (context) => {
         boundShutdown(stopped, settings.shutdownTimeoutMs, context.log);
@@ -139,10 +139,10 @@ program
 await runProgram(program);
 
 /** Null without SYNC_METRICS_LISTEN. */
-async function startMetrics({ syncMetricsListen: address }: Settings) {
+async function startMetrics({ syncMetricsListen: address }: Settings, shard?: Shard) {
   if (address === null) return null;
   const registry = createRegistry();
-  const metrics = createWorkerMetrics(registry);
+  const metrics = createWorkerMetrics(registry, shard);
   const { url, close } = await serveMetrics(registry, address, 'SYNC_METRICS_LISTEN');
   return { url, close, metrics };
 }

@@ -55,7 +55,7 @@ describe('docs/deployment', () => {
         const isSecret = file === '.env';
         expect(isSecret || existsSync(join(folder, file)), `${name}: ${file}`).toBe(true);
       }
-      for (const unit of matches(text, /\b(crm-data-service-(?:api@|\w+))/g)) {
+      for (const unit of matches(text, /\b(crm-data-service-\w+@?)/g)) {
         expect(existsSync(join(folder, `systemd/${unit}.service`)), `${name}: ${unit}`).toBe(true);
       }
     }
@@ -86,17 +86,47 @@ describe('docs/deployment', () => {
     expect(isHealthy()).toBe(false);
   });
 
-  it('serves the metrics of each process of the units at an address of its own', ({ files }) => {
+  it('has units that serve metrics at the addresses that the example of docs/metrics.md scrapes', ({
+    files,
+  }) => {
     const text = Object.fromEntries(files);
-    const addresses = ['3000', '3001'].map((port) => {
-      const unit = text['systemd/crm-data-service-api@.service']?.replaceAll('%i', port) ?? '';
-      const [METRICS_LISTEN = ''] = matches(unit, /\bMETRICS_LISTEN=(\S+)/g);
-      return readSettings({ METRICS_LISTEN }).metricsListen;
-    });
-    const worker = text['systemd/crm-data-service-worker.service'] ?? '';
-    const [SYNC_METRICS_LISTEN = ''] = matches(worker, /\bSYNC_METRICS_LISTEN=(\S+)/g);
-    expect([...addresses, readSettings({ SYNC_METRICS_LISTEN }).syncMetricsListen]).toEqual(
-      [13_000, 13_001, 9_465].map((port) => ({ host: '127.0.0.1', port })),
+    const unit = (name: string, instance = '') =>
+      text[`systemd/crm-data-service-${name}.service`]?.replaceAll('%i', instance) ?? '';
+    const [shards = ''] = matches(text['README.md'] as string, /\bSHARDS=(\d)/g);
+    const numbers = Array.from({ length: Number(shards) }, (_, index) => String(index + 1));
+    const addresses = [
+      ...['3000', '3001'].map((port) => unit('api@', port)),
+      unit('worker'),
+      ...numbers.map((number) => unit('worker@', number)),
+    ].flatMap((each) => matches(each, /METRICS_LISTEN=(\S+)/g));
+    const parsed = addresses.map((each) => readSettings({ METRICS_LISTEN: each }).metricsListen);
+    expect(parsed).toEqual(
+      [13_000, 13_001, 9_465, 19_461, 19_462].map((port) => ({ host: '127.0.0.1', port })),
     );
+    const metrics = readFileSync(join(root, 'docs/metrics.md'), 'utf8');
+    const [example = ''] = /```yaml[\s\S]*?```/.exec(metrics) ?? [];
+    expect(matches(example, /'([\d.]+:\d+)'/g)).toEqual([...addresses].sort());
+  });
+
+  it('has a unit for each shard that differs from that of the only worker in its shard alone', ({
+    files,
+  }) => {
+    const text = Object.fromEntries(files);
+    const service = (name: string) =>
+      (text[`systemd/crm-data-service-${name}.service`] ?? '').split('[Service]')[1];
+    const ofShard = service('worker@');
+    expect(ofShard).toMatch(/main\.js run --shard %i\/\$\{SHARDS\}\n/);
+    expect(
+      ofShard?.replace('127.0.0.1:1946%i', '127.0.0.1:9465').replace(/ run --shard .*/, ''),
+    ).toBe(service('worker'));
+  });
+
+  it('has a compose file that serves metrics at the addresses of docs/metrics.md', ({ files }) => {
+    const compose = Object.fromEntries(files)['compose.yaml'] ?? '';
+    const metrics = readFileSync(join(root, 'docs/metrics.md'), 'utf8');
+    for (const port of matches(compose, /METRICS_LISTEN: 0\.0\.0\.0:(\d+)/g)) {
+      expect(compose).toContain(`"127.0.0.1:${port}:${port}"`);
+      expect(metrics).toContain(`\`127.0.0.1:${port}\``);
+    }
   });
 });

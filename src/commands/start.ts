@@ -9,7 +9,7 @@ import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
 import { createPool, type Database } from '../postgres/pool.ts';
 import { requireDatabase } from '../postgres/require-database.ts';
-import { reserveProblem } from '../process/disk-reserve.ts';
+import { diskProblem } from '../process/disk-reserve.ts';
 import { createLog, logProcessEvents } from '../process/log.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { writePrivateFile } from '../process/private-files.ts';
@@ -24,6 +24,9 @@ import { superviseWorker } from './worker-supervisor.ts';
 /** The banner's maximum wait for the worker. Large organizations take minutes to load. */
 const bannerWaitMs = 10_000;
 const demo = { organizations: 2, customers: 5_000, purchases: 50_000, seed: 42 };
+
+/** A new cluster of Postgres takes 40 MB, and a segment of its write-ahead log 16 MiB. */
+const postgresBytes = 64 * 2 ** 20;
 
 const program = createProgram(
   'npm start',
@@ -86,7 +89,7 @@ await runProgram(program);
 
 /** Throws if the embedded Postgres would fill the disk. Another database may be on another disk. */
 function requireReserve({ dataDirectory, databaseUrl }: Settings, log: Logger): void {
-  const problem = reserveProblem(dataDirectory);
+  const problem = diskProblem(dataDirectory, databaseUrl === undefined ? postgresBytes : 0);
   if (problem === null) return;
   if (databaseUrl === undefined) throw new OperatorError(problem);
   log.warn(problem);

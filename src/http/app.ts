@@ -47,6 +47,8 @@ export type AppOptions = Settings & {
   readonly observer?: HttpObserver;
   /** The earliest instant that responses show; null if no files are read. */
   readonly oldestAsOf?: () => bigint | null;
+  /** Why the store of purchases cannot be used; null if it can. */
+  readonly findStoreProblem?: () => Promise<string | null>;
   /** The time in which a client must send a request. */
   readonly requestTimeoutMs?: number;
 };
@@ -86,9 +88,14 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   compressResponses(app);
   app.register(page);
-  const { keyDatabase, databaseSilenceMs, readyMaxLagMs, oldestAsOf = () => null } = options;
-  const rights = apiRights(rateLimitStore);
-  app.register(health, { keyDatabase, rights, databaseSilenceMs, readyMaxLagMs, oldestAsOf });
+  app.register(health, {
+    keyDatabase: options.keyDatabase,
+    rights: apiRights(rateLimitStore),
+    databaseSilenceMs: options.databaseSilenceMs,
+    readyMaxLagMs: options.readyMaxLagMs,
+    oldestAsOf: options.oldestAsOf ?? (() => null),
+    findStoreProblem: options.findStoreProblem ?? (async () => null),
+  });
   app.register(reference, { routes });
   const serveOptions = {
     purchases: services.purchases,

@@ -20,7 +20,7 @@ import { commitToken, confirmSnapshot } from '../capture/history-token.ts';
 import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
-import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
+import { requireSpace } from '../files/disk-space.ts';
 import { type BaseFile, resetBase } from './base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
@@ -37,8 +37,9 @@ export type LoadOptions = {
   readonly chunkRows?: number | undefined;
 };
 
-/** Two row groups: DuckDB writes whole row groups to the file, without the write-ahead log. */
-export const defaultChunkRows = 2 * 122_880;
+/** DuckDB writes whole row groups to the file, without the write-ahead log. */
+const rowGroupRows = 122_880;
+export const defaultChunkRows = 2 * rowGroupRows;
 
 /**
  * Loads all purchases of an organization into a base, in chunks: Postgres copies the next chunk while DuckDB reads the last
@@ -81,7 +82,7 @@ export async function loadPurchases(file: BaseFile, options: LoadOptions): Promi
     while (reading !== null) {
       const chunk: ConfirmedChunk = await reading;
       // Reserve space for DuckDB before Postgres writes the next chunk.
-      const written = chunk.bytes * duckdbWriteFactor;
+      const written = maxWrittenBytes(chunk);
       requireSpace(directory, written);
       reader.reserve(written);
       reading = chunk.until === null ? null : read(chunk.until, otherPath);
@@ -98,6 +99,15 @@ export async function loadPurchases(file: BaseFile, options: LoadOptions): Promi
     await file.connection.run('drop table if exists loaded').catch(() => {});
   }
   return progress;
+}
+
+/**
+ * The bytes that DuckDB may write for a chunk: the file has no more bytes than the CSV, usually 0.4 times as many.
+ * Rows outside of whole row groups are also in the write-ahead log.
+ */
+function maxWrittenBytes({ rows, bytes }: CopiedChunk): number {
+  const loggedShare = (rows % rowGroupRows) / Math.max(1, rows);
+  return Math.ceil(bytes * (1 + loggedShare));
 }
 
 type ConfirmedChunk = CopiedChunk & { readonly token: string };

@@ -85,7 +85,8 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
       const key = keyOf(tick, revision);
       const isLaterInstant = key === newest?.key;
       newest = { tick: { ...tick, asOf: tick.asOf > uncertain ? tick.asOf : uncertain }, key };
-      if (!isPending() && performance.now() < instantDueAt) return;
+      // After a failed insert, each call tries again: success means that ClickHouse responds.
+      if (!isPending() && uncertain === 0n && performance.now() < instantDueAt) return;
       try {
         await insertAll();
         uncertain = 0n;

@@ -1,17 +1,12 @@
 import { lackOfSpace } from '../../src/process/disk-reserve.ts';
 
-/**
- * The bytes that DuckDB may write for each byte of purchases: a spilled temp table, the
- * write-ahead log, and the file.
- */
-export const duckdbWriteFactor = 3;
+/** The disk has less free space than a write needs besides the reserve. The message has the numbers. */
+export class LackOfSpaceError extends Error {
+  readonly code = 'ENOSPC';
+}
 
-/**
- * Throws an error with the code ENOSPC if the disk lacks `bytes` or inodes besides the reserve. A
- * full disk stops Postgres.
- */
+/** Throws if the disk lacks `bytes` or inodes besides the reserve. A full disk stops Postgres. */
 export function requireSpace(directory: string, bytes: number): void {
   const lack = lackOfSpace(directory, bytes);
-  if (lack === null) return;
-  throw Object.assign(new Error(`No space left in ${directory}: ${lack}`), { code: 'ENOSPC' });
+  if (lack !== null) throw new LackOfSpaceError(lack);
 }

@@ -8,6 +8,7 @@ import {
   queriedReadings,
   type Readings,
 } from '../../src/metrics/registry.ts';
+import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
 import type { MappingFailures } from '../status/mapping-failures.ts';
 import { type OrganizationState, organizationStates } from '../status/worker-state.ts';
 import type { StoredSize } from '../tick/store.ts';
@@ -47,15 +48,22 @@ const reasons = { compact: 'the log is large', 'catch up': 'many changes at once
 const buildBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600];
 
 /** Adds the metrics of the worker. No label names an organization, because there may be thousands. */
-export function createWorkerMetrics(registry: Registry) {
+export function createWorkerMetrics(registry: Registry, shard: Shard = everyOrganization) {
   const registers = [registry];
   let followed: Followed | null = null;
   addGauge(
     registry,
     'crm_sync_active',
-    'Whether this process has the lock and follows changes; 0: a standby, or starting',
+    'Whether this process has the lock of its shard and follows changes; 0: a standby, or starting',
+    ['shard'],
+    () => [[{ shard: `${shard.number}/${shard.of}` }, followed === null ? 0 : 1]],
+  );
+  addGauge(
+    registry,
+    'crm_sync_shards',
+    'Shards that need a worker, as this worker was started',
     [],
-    () => [[{}, followed === null ? 0 : 1]],
+    () => [[{}, shard.of]],
   );
   addState(registry, () => followed?.state() ?? null);
   addDuckDBMemory(registry, () => followed?.instance ?? null);
@@ -156,13 +164,13 @@ function createPollMetrics(registry: Registry) {
   const registers = [registry];
   const durations = new Histogram({
     name: 'crm_sync_poll_duration_seconds',
-    help: 'Duration of the polls of the change log that succeeded',
+    help: 'Duration of the polls of the change log whose tick was published',
     buckets: durationBuckets,
     registers,
   });
   const last = new Gauge({
     name: 'crm_sync_last_poll_timestamp_seconds',
-    help: 'Time of the last poll of the change log that succeeded; 0: none',
+    help: 'Time of the last poll of the change log whose tick was published; 0: none',
     registers,
   });
   return {

@@ -9,10 +9,11 @@ const faults: readonly OrganizationStatus['state'][] = [
 
 /** Whether nothing needs an operator. `maxLagSeconds` 0: purchases may have any age. */
 export function isHealthy(status: Status, maxLagSeconds: number): boolean {
-  const { workers, organizations, captureProblem, mappingFailures, failure } = status;
+  const { workers, organizations, captureProblem, diskProblem, mappingFailures, failure } = status;
   return (
     failure === null &&
     captureProblem === null &&
+    diskProblem === null &&
     mappingFailures === null &&
     workers.length > 0 &&
     workers.every((worker) => worker.failure === null) &&

@@ -6,12 +6,13 @@ import type { WorkerStatus } from './worker-status.ts';
 
 /** The status as text: the workers, a table of organizations, and the failures. */
 export function formatStatus(status: Status): string {
-  const { workers, organizations, horizonHolders, captureProblem, mappingFailures, failure } =
-    status;
+  const { workers, organizations, horizonHolders, captureProblem, diskProblem } = status;
+  const { mappingFailures, failure } = status;
   return [
     ...(workers.length === 0
       ? ['No worker is running for this data folder: start one with `npm run sync`.']
       : workers.flatMap(describeWorker)),
+    ...(diskProblem === null ? [] : [diskProblem]),
     ...(failure === null ? [] : [`The status is incomplete: ${failure.message} ${failure.advice}`]),
     table(organizations),
     // The failure of a worker may contain the same sentence.

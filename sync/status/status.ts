@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { diskProblem } from '../../src/process/disk-reserve.ts';
 import { isOfShard } from '../../src/purchase-store/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
 import { describeFailure, type Failure } from '../failure.ts';
@@ -63,6 +65,8 @@ export type Status = {
   readonly horizonHolders: readonly HorizonHolder[];
   /** Why changes of purchases are not captured, and the remedy; null if they are captured. */
   readonly captureProblem: { readonly message: string; readonly advice: string } | null;
+  /** Why the worker cannot write to DATA_DIR, not even its failure; null if the disk has space. */
+  readonly diskProblem: string | null;
   /** Rows of a shop's tables that are not mapped; null if there are none. */
   readonly mappingFailures: MappingFailures | null;
   /** Why Postgres or ClickHouse refused a part of the status. */
@@ -104,6 +108,7 @@ export async function readStatus(
   const captureProblem = pending?.captureProblem ?? null;
   return {
     workers,
+    diskProblem: existsSync(dataDirectory) ? diskProblem(dataDirectory) : null,
     horizonHolders: await orElse(readHorizonHolders(database), []),
     mappingFailures: await orElse(readMappingFailures(database), null),
     captureProblem: captureProblem && {

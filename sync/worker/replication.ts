@@ -126,15 +126,17 @@ export function createReplication(options: ReplicationOptions) {
         const seconds = Number(current.asOf - poll.asOf) / 1e6;
         log.warn({ seconds }, "Postgres's clock went back: responses state earlier instants again");
       }
-      lastPoll = { asOf: poll.asOf, at: performance.now() };
-      metrics.polled(lastPoll.at - startedAt);
-      if (!poll.isTickDue) {
+      const polledAt = performance.now();
+      let result = noChanges;
+      if (poll.isTickDue) {
+        result = await runTick(context());
+        metrics.published(result.changes, result.bytes, performance.now() - polledAt);
+      } else {
         await current.publish(current.watermark, poll.asOf);
-        return noChanges;
       }
-      const tickAt = performance.now();
-      const result = await runTick(context());
-      metrics.published(result.changes, result.bytes, performance.now() - tickAt);
+      // A poll counts once its tick is published: a store that cannot be written ends the count.
+      lastPoll = { asOf: poll.asOf, at: polledAt };
+      metrics.polled(polledAt - startedAt);
       return result;
     });
 

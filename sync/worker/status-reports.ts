@@ -92,8 +92,8 @@ export function createReports(options: {
       }
       options.onFailure(stage);
       const { message, advice } = describeFailure(error);
-      if (before?.message === message) return;
-      log.error({ stage, advice }, message);
+      if (before?.message === message && before.advice === advice) return;
+      if (before?.message !== message) log.error({ stage, advice }, message);
       const since = before?.since ?? new Date().toISOString();
       failures.set(stage, { message, advice, since });
       writeSoon();

@@ -59,6 +59,7 @@ const it = clickHouseTest
       const services = testServices(database.pool, purchases);
       const api = await createTestApi(database.pool, directory, {
         ...{ log, services, responseCacheBytes: 0 },
+        findStoreProblem: clickhouse.findProblem,
       });
       closing.push(api.close, purchases.close);
       return { get: (url: string) => api.get(url, shop.secret), lines };
@@ -85,9 +86,14 @@ describe('the API over ClickHouse', () => {
         expectRefusal(response, 'internal_error');
         expect(response.headers['retry-after']).toBe('1');
       }
-      for (const route of ['/v1/customers', '/v1/me', '/readyz']) {
+      for (const route of ['/v1/customers', '/v1/me', '/healthz']) {
         expect((await through.get(route)).statusCode).toBe(200);
       }
+      const ready = await through.get('/readyz');
+      expect([ready.statusCode, ready.json()]).toEqual([
+        503,
+        { status: 'unavailable', problem: 'ClickHouse does not respond' },
+      ]);
       expect(through.lines.join('')).toMatch(/ClickHouse(: socket hang up| did not respond)/);
     },
   );
@@ -96,11 +102,24 @@ describe('the API over ClickHouse', () => {
     tcpProxy.mode = 'refuse';
     const through = await getFrom({ ...server.options, url: tcpProxy.url });
     expect((await through.get('/v1/purchases')).statusCode).toBe(500);
+    expect((await through.get('/readyz')).statusCode).toBe(503);
     tcpProxy.mode = 'forward';
+    expect((await through.get('/readyz')).statusCode).toBe(200);
     const direct = await getFrom(server.options);
     expect((await through.get('/v1/purchases')).body).toBe(
       (await direct.get('/v1/purchases')).body,
     );
+  });
+
+  it('is not ready while its database does not exist, and ready without tables', async ({
+    getFrom,
+    server,
+  }) => {
+    const without = await getFrom({ ...server.options, database: 'missing' });
+    const problem = 'ClickHouse refuses queries: UNKNOWN_DATABASE';
+    expect((await without.get('/readyz')).json()).toEqual({ status: 'unavailable', problem });
+    const empty = await getFrom({ ...server.options, database: 'default' });
+    expect((await empty.get('/readyz')).statusCode).toBe(200);
   });
 
   it('responds with an internal error if a query needs too much memory', async ({

@@ -1,9 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Registry } from 'prom-client';
 import sql from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { table } from '../../src/engines/clickhouse/schema.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { areEqual } from '../support/published.ts';
 import { follow } from '../support/sync.ts';
 import { clickHouseTest as it } from './fixtures.ts';
@@ -179,5 +182,36 @@ describe('a worker whose connection to ClickHouse breaks', () => {
     }
     await stop();
     await replica.expectEqual();
+  });
+
+  it('logs the loss of the server and its return once each, and counts no poll in between', async ({
+    clickHouseProxy: proxy,
+    replica,
+  }) => {
+    const changes: string[] = [];
+    const log = createRecordedLog((line) => {
+      const { stage, msg } = JSON.parse(line);
+      if (stage === 'poll') changes.push(msg);
+    });
+    const registry = new Registry();
+    const worker = await replica.openSynced({ log, metrics: createWorkerMetrics(registry) });
+    const stop = follow(worker);
+    const polls = async () =>
+      /poll_duration_seconds_count (\d+)/.exec(await registry.metrics())?.[1];
+    proxy.mode = 'refuse';
+    while (changes.length === 0) await sleep(20);
+    const pollsBefore = await polls();
+    const asOf = worker.state().lastPoll?.asOf;
+    const brokenBefore = proxy.broken;
+    while (proxy.broken < brokenBefore + 5) await sleep(20);
+    expect(changes).toEqual([expect.stringContaining('ClickHouse cannot be used')]);
+    expect(await polls()).toBe(pollsBefore);
+    expect(worker.state().lastPoll?.asOf).toBe(asOf);
+
+    proxy.mode = 'forward';
+    while (changes.length === 1) await sleep(20);
+    while (worker.state().lastPoll?.asOf === asOf) await sleep(20);
+    expect(changes.slice(1)).toEqual(['works again']);
+    await stop();
   });
 });

@@ -243,7 +243,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await processesOf(newDirectory)).toEqual([]);
   });
 
-  it('names the free space and the reserve of a full disk at each start', {
+  it('names the space that Postgres needs and the free space of a small disk at each start', {
     tags: ['slow'],
   }, async ({ newDirectory, skip, start }) => {
     const disk = await mountDisk(join(newDirectory, 'disk'), 32);
@@ -252,7 +252,7 @@ describe('npm start', { timeout: 120_000 }, () => {
       for (const _ of [1, 2]) {
         await fails(
           start({ DATA_DIR: disk.path }),
-          /^The disk that holds DATA_DIR \S+ is full: 3\d MiB are free, and 64 MiB must stay free as a reserve\. Free space\.$/,
+          /^The disk that holds DATA_DIR \S+ is full: 64 MiB are needed, 3\d MiB are free, and 2 MiB must stay free as a reserve\. Free space\.$/,
         );
       }
     } finally {

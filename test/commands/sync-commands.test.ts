@@ -236,6 +236,7 @@ describe('status --check', () => {
     organizations: [organization],
     horizonHolders: [],
     captureProblem: null,
+    diskProblem: null,
     mappingFailures: null,
     failure: null,
   };
@@ -256,6 +257,7 @@ describe('status --check', () => {
       'rows of mapped tables are missing',
       { ...live, mappingFailures: { refused: 0, deviating: 1, since: new Date(0) } },
     ],
+    ['the disk is full', { ...live, diskProblem: 'It is full.' }],
     ['the status is incomplete', { ...live, failure: problem }],
     ['an organization has no worker', withOrganization({ state: 'stopped' })],
     ['the files of an organization are damaged', withOrganization({ state: 'damaged' })],

@@ -43,14 +43,45 @@ describe('the documents of the metrics', () => {
   );
 });
 
+/** The text of an alert's rule. */
+const rules = new Map(
+  readFileSync(packageFile('docs/monitoring/alerts.yml'), 'utf8')
+    .split('- alert: ')
+    .slice(1)
+    .map((rule) => [/\w+/.exec(rule)?.[0] as string, rule]),
+);
+
 describe('the alert rules', () => {
-  it('each have a unit test', () => {
-    const names = (path: string, pattern: RegExp) =>
-      [...readFileSync(packageFile(path), 'utf8').matchAll(pattern)].map(([, name]) => name);
-    const tested = new Set(names('docs/monitoring/alerts.test.yml', /alertname: (\w+)/g));
-    const rules = names('docs/monitoring/alerts.yml', /alert: (\w+)/g);
-    expect(rules).not.toHaveLength(0);
-    expect(rules.filter((name) => !tested.has(name))).toEqual([]);
+  it('each have a unit test of firing and one of not firing, with the sentences of the rule', () => {
+    const tests = readFileSync(packageFile('docs/monitoring/alerts.test.yml'), 'utf8')
+      .split('- alertname: ')
+      .slice(1);
+    expect(rules.size).toBeGreaterThan(0);
+    for (const [name, rule] of rules) {
+      const own = tests.filter((test) => new RegExp(`^${name}\\b`).test(test));
+      const firing = own.filter((test) => !test.includes('exp_alerts: []'));
+      expect([firing.length > 0, firing.length < own.length], name).toEqual([true, true]);
+      const [action] = /action: .*/.exec(rule) ?? [];
+      for (const test of firing) expect(test).toContain(action);
+    }
+  });
+
+  it('name only labels that their metrics have', () => {
+    const targets = ['job', 'instance', 'le'];
+    const text = [...rules.values()].join('\n');
+    const selectors = [...text.matchAll(/\b(crm_\w+?)(?:_bucket|_count|_sum)?\{([^}]*)\}/g)];
+    expect(selectors).not.toHaveLength(0);
+    for (const [selector, name, matchers = ''] of selectors) {
+      const { labelNames } = registered.find((each) => each.name === name) as unknown as {
+        readonly labelNames: readonly string[];
+      };
+      const named = [...matchers.matchAll(/(\w+)(?:=|!)/g)].map(([, label]) => label as string);
+      const known = [...labelNames, ...targets];
+      expect(
+        named.filter((label) => !known.includes(label)),
+        selector,
+      ).toEqual([]);
+    }
   });
 
   const promtool = (...args: string[]) =>

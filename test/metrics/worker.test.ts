@@ -120,6 +120,22 @@ describe('the metrics of the worker', () => {
     expect(last).toBeGreaterThan(verifiedAt);
   });
 
+  it('show a shard that waits, and the number of shards', { tags: ['slow'] }, async ({
+    service,
+    program,
+  }) => {
+    const scraped = await service.scrape();
+    expect(scraped.value('crm_sync_active{shard="1/1"}')).toBe(1);
+    expect(scraped.value('crm_sync_shards')).toBe(1);
+    const shard = program('sync/main.ts', ['run', '--shard', '2/4'], {
+      SYNC_METRICS_LISTEN: '127.0.0.1:0',
+    });
+    const { value } = await (await scraperOf(shard)).scrape();
+    expect(value('crm_sync_active{shard="2/4"}')).toBe(0);
+    expect(value('crm_sync_shards')).toBe(4);
+    expect(await shard.end('SIGTERM')).toBe(0);
+  });
+
   it('show a standby without the state of the organizations', { tags: ['slow'] }, async ({
     service,
     program,

@@ -10,9 +10,15 @@ import {
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
+import {
+  currentFile,
+  organizationDirectory,
+  purchasesDirectory,
+} from '../../src/purchase-store/current.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
+import { readStatus } from '../../sync/status/status.ts';
+import { formatStatus } from '../../sync/status/status-table.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
@@ -142,16 +148,23 @@ describe('a worker after a failure of files', () => {
     const customer = await addCustomer(database.pool, other);
     for (const [index, fill] of [disk.fill, disk.fillInodes].entries()) {
       const before = log();
-      await fill(index === 0 ? 20 * 2 ** 20 : 20);
+      await fill(index === 0 ? 10 * 2 ** 20 : 20);
       await addPurchases(database.pool, other, customer, 1);
       await add();
       while (failure() === null) await sleep(20);
       expect(failure()?.message).toBe('The disk that holds DATA_DIR is full.');
+      expect(failure()?.advice).toMatch(/ must stay free as a reserve\. Free space or inodes/);
       expect(log()).toEqual(before);
       await stop();
       await worker.close();
 
       await fill(0);
+      // Also without the worker's state, which a worker cannot write on a full disk.
+      rmSync(join(purchasesDirectory(disk.path), 'workers'), { recursive: true });
+      const status = await readStatus(database.pool, disk.path, 'id', []);
+      expect(formatStatus(status)).toMatch(
+        /^The disk that holds DATA_DIR \S+ is full: .* must stay free as a reserve\. Free space\.$/m,
+      );
       worker = await openWorker({ dataDirectory: disk.path });
       stop = follow(worker);
       await disk.free();
@@ -163,6 +176,53 @@ describe('a worker after a failure of files', () => {
     await stop();
     await worker.close();
   });
+});
+
+describe('a load onto a small disk', { tags: ['slow'] }, () => {
+  it.for([
+    [40, null],
+    // DuckDB may write twice the bytes of the chunk.
+    [
+      15,
+      /^1\d MiB are needed, \d MiB are free, and 1 MiB must stay free as a reserve\. Free space/,
+    ],
+  ] as const)(
+    'needs what its chunk may take and a twentieth of the disk, and states both if it fails: %d MiB',
+    async ([mebibytes, advice], {
+      database,
+      directory,
+      newShop: { organizationId },
+      newCustomerId,
+      openWorker,
+      skip,
+      onTestFinished,
+    }) => {
+      const disk = await mountDisk(join(directory, `disk-${mebibytes}`), mebibytes);
+      onTestFinished(disk.unmount);
+      if (!disk.canBeFilled) skip();
+      await addPurchases(database.pool, organizationId, newCustomerId, 80_000);
+      const failures: string[] = [];
+      const worker = await openWorker({
+        dataDirectory: disk.path,
+        onReport: (id, { failure }) => {
+          if (id === organizationId && failure !== null) failures.push(failure.advice);
+        },
+      });
+      const outcome = await worker.once([organizationId]).then(
+        () => 'loaded',
+        (error: Error) => error.message,
+      );
+      await worker.close();
+      const { base } = publishedFiles(organizationDirectory(disk.path, organizationId)) ?? {};
+      if (advice === null) {
+        expect([outcome, failures, base]).toEqual(['loaded', [], expect.any(String)]);
+      } else {
+        const full = expect.stringContaining('The disk that holds DATA_DIR is full.');
+        expect([outcome, base]).toEqual([full, undefined]);
+        expect(failures[0]).toMatch(advice);
+      }
+    },
+  );
 });
 
 describe('a worker', () => {

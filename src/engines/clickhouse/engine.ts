@@ -1,3 +1,5 @@
+import { ClickHouseError } from '@clickhouse/client';
+import sql from 'sql-template-tag';
 import type { ChangeFeed } from '../../domain/purchase-changes.ts';
 import {
   NoGenerationError,
@@ -16,9 +18,10 @@ import {
   type QueryQueueOptions,
 } from '../query-queue.ts';
 import { createChangeFeed } from './change-feed.ts';
-import type { ClickHouse } from './client.ts';
+import { type ClickHouse, lacksTables } from './client.ts';
 import { type FindGeneration, type Generation, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
+import { table } from './schema.ts';
 import { createServedInstants, type ServedInstants } from './served-instants.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
@@ -28,7 +31,12 @@ export type ClickHouseEngine = PurchaseEngine & {
   readonly queries: Pick<QueryQueue, 'state'>;
   readonly servedInstants: Pick<ServedInstants, 'oldest'>;
   readonly changes: ChangeFeed;
+  /** Why ClickHouse cannot answer queries now; null if it can. */
+  findProblem(): Promise<string | null>;
 };
+
+/** A probe of readiness reads one row, and its client rarely waits longer. */
+const probeTimeoutMs = 2_000;
 
 /** Reads the generations that the sync worker publishes in ClickHouse. `close` closes the client. */
 export function createClickHouseEngine(
@@ -62,12 +70,28 @@ export function createClickHouseEngine(
     queries,
     servedInstants,
     changes,
+    findProblem: () => findProblem(clickhouse),
     async close() {
       await exports.close();
       await queries.close();
       await clickhouse.close();
     },
   };
+}
+
+async function findProblem(clickhouse: ClickHouse): Promise<string | null> {
+  const statement = sql`select 1 from ${table.tick} limit 1`;
+  try {
+    await clickhouse.query(statement, AbortSignal.timeout(probeTimeoutMs));
+    return null;
+  } catch (error) {
+    // The files or Postgres serve purchases until a worker creates the tables.
+    if (lacksTables(error)) return null;
+    const refusal = error instanceof ClickHouseError ? error : (error as Error).cause;
+    return refusal instanceof ClickHouseError
+      ? `ClickHouse refuses queries: ${refusal.type ?? refusal.code}`
+      : 'ClickHouse does not respond';
+  }
 }
 
 type ReaderOptions = {

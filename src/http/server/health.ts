@@ -14,7 +14,7 @@ export const probes = {
     responses: { 200: z.object({ status: z.literal('ok') }) },
   },
   '/readyz': {
-    summary: 'Whether Postgres responds, the tables are usable and the purchases are fresh',
+    summary: 'Whether the databases respond, the tables are usable and the purchases are fresh',
     responses: {
       200: z.object({ status: z.literal('ok') }),
       503: z.object({ status: z.literal('unavailable'), problem: z.string() }),
@@ -30,12 +30,16 @@ type HealthOptions = {
   readonly readyMaxLagMs: number;
   /** The earliest instant that responses show; null if no files are read. */
   readonly oldestAsOf: () => bigint | null;
+  /** Why the store of purchases cannot be used; null if it can. Never rejects. */
+  readonly findStoreProblem: () => Promise<string | null>;
 };
 
 export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
   const method = ['GET', 'HEAD'];
   app.route({ method, url: '/healthz', handler: async () => ({ status: 'ok' }) });
-  const findShared = shared(() => findProblem(options));
+  const findShared = shared(
+    async () => (await findProblem(options)) ?? (await options.findStoreProblem()),
+  );
   app.route({
     method,
     url: '/readyz',
