@@ -12,7 +12,7 @@ import {
   serializeCurrent,
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
+import { appendBatches, emptyLog } from '../../src/purchase-store/log.ts';
 import {
   publishTick,
   readTicks,
@@ -59,11 +59,11 @@ export function createFileStore(options: FileStoreOptions): FileStore {
   const unchecked = new Set<bigint>();
   const directoryOf = (id: bigint) => organizationDirectory(dataDirectory, id);
 
-  const appendOne = (id: bigint, tick: number, lines: Buffer, records: number): void => {
+  const appendOne = (id: bigint, tick: number, lines: Buffer): void => {
     const log = logs.get(id);
     if (log === undefined) throw new Error('nothing is published');
     const path = join(directoryOf(id), log.current.log);
-    log.end = appendBatch(path, log.end, { tick, lines, records });
+    log.end = appendBatches(path, log.end, { tick, lines });
     unsynced.add(path);
   };
 
@@ -93,9 +93,9 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       for (const { lines } of changes.values()) bytes += lines.length;
       // A full disk stops Postgres, so a reserve stays free.
       requireSpace(dataDirectory, bytes);
-      for (const [id, { lines, records }] of changes) {
+      for (const [id, { lines }] of changes) {
         try {
-          appendOne(id, tick, lines, records);
+          appendOne(id, tick, lines);
         } catch (error) {
           failures.set(id, error);
         }
