@@ -22,7 +22,7 @@ import { creationQuarter } from './quarter-hours.ts';
  * counts and compares small integers fastest. There is no index and no primary key: zone maps find rows
  * by time and by id, and an index would slow down every write.
  */
-export const layoutVersion = 7;
+export const layoutVersion = 8;
 
 /** The key of a missing value. With NULL instead, scans of the column took more than twice as long. */
 export const noLabel = 0;

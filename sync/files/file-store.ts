@@ -13,12 +13,8 @@ import {
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { appendBatches, emptyLog } from '../../src/purchase-store/log.ts';
-import {
-  publishTick,
-  readTicks,
-  tickPath,
-  ticksDirectory,
-} from '../../src/purchase-store/published-tick.ts';
+import { readTicks, tickPath, ticksDirectory } from '../../src/purchase-store/published-tick.ts';
+import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
@@ -53,6 +49,7 @@ const concurrentSyncs = 8;
 export function createFileStore(options: FileStoreOptions): FileStore {
   const { database, dataDirectory } = options;
   const retention = { ...noRetention, ...options };
+  const ticks = createTickPublisher(dataDirectory);
   const logs = new Map<bigint, PublishedLog>();
   const unsynced = new Set<string>();
   /** A kill may have left files of builds in the folders of these organizations. */
@@ -103,11 +100,11 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       return failures;
     },
 
-    publish: async (content) => publishTick(dataDirectory, content),
+    publish: async (content) => ticks.publish(content),
 
     // After a failure, the next call syncs all of them again.
     async sync() {
-      const paths = [...unsynced];
+      const paths = [...unsynced, ...ticks.exceptionFiles(), ticksDirectory(dataDirectory)];
       unsynced.clear();
       const queue = new PQueue({ concurrency: concurrentSyncs });
       await queue.addAll(paths.map((path) => () => syncIfPresent(path))).catch((error) => {
@@ -119,6 +116,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     async syncTick(shard) {
       await syncToDisk(tickPath(dataDirectory, shard));
       await syncToDisk(ticksDirectory(dataDirectory));
+      ticks.removeUnused();
     },
 
     isPublished(id, file) {
