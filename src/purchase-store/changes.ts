@@ -7,6 +7,7 @@ import type { Current } from './current.ts';
 import { decodeRecords } from './delta/records.ts';
 import {
   type Batch,
+  batchBefore,
   checksumBefore,
   DamagedLogError,
   linesById,
@@ -38,8 +39,9 @@ export const beginOfLog = (current: Current): ChangePosition =>
   beginOf({ log: current.log, begin: current.logBytes, end: null });
 
 /** A page ends after so many bytes, also if its changes are few: a purchase may change often. */
-const maxPageBytes = 4 * 2 ** 20;
-const windowBytes = 2 ** 20;
+const maxPageBytes = 512 * 2 ** 10;
+/** Some batches (log.ts). */
+const windowBytes = 256 * 2 ** 10;
 
 type Page = {
   /** The last line of each purchase, by id. */
@@ -47,7 +49,7 @@ type Page = {
   readonly limit: number;
   bytesLeft: number;
   next: ChangePosition;
-  /** The limit is reached, and more may follow. */
+  /** A limit is reached, and more follows. */
   isFull: boolean;
 };
 
@@ -155,27 +157,30 @@ function firstBatch(batches: Generator<Batch>): Batch | null {
 }
 
 function addBatch(descriptor: number, log: string, batch: Batch, page: Page): void {
-  const { begin, end, checksum } = batch;
-  // A batch may delete a purchase and add it again: only its last record is a change.
-  const records = [...new Map(linesById(readLines(descriptor, batch)))];
+  const { begin, end, checksum, records } = batch;
   const skipped = page.next.record;
-  if (skipped > records.length) throw new UnknownPositionError();
-  for (const [index, [id, line]] of records.entries()) {
-    if (index < skipped) continue;
-    if (!page.lines.has(id) && page.lines.size === page.limit) {
-      page.isFull = true;
-      if (index > 0) page.next = { log, batch: begin, record: index, checksum };
-      return;
+  if (skipped > records) throw new UnknownPositionError();
+  let record = 0;
+  for (const [id, line] of linesById(readLines(descriptor, batch))) {
+    if (record >= skipped) {
+      page.isFull = page.bytesLeft <= 0 || (page.lines.size === page.limit && !page.lines.has(id));
+      if (page.isFull) {
+        if (record > 0) page.next = { log, batch: begin, record, checksum };
+        return;
+      }
+      page.lines.delete(id);
+      page.lines.set(id, line);
+      page.bytesLeft -= line.length;
     }
-    page.lines.delete(id);
-    page.lines.set(id, line);
+    record += 1;
   }
   page.next = { log, batch: end, record: 0, checksum };
-  page.bytesLeft -= end - begin;
-  if (page.bytesLeft < 0) page.isFull = true;
 }
 
-/** The end of the published batches of CURRENT's log, from a position in it on. */
+/**
+ * The end of the published batches of CURRENT's log, from a position in it on. Reads the batches only if
+ * some are of later ticks.
+ */
 export function findEnd(
   directory: string,
   current: Current,
@@ -188,6 +193,10 @@ export function findEnd(
   try {
     const { size } = fstatSync(descriptor);
     if (size < from.batch) throw new DamagedLogError('it has become shorter');
+    const last = batchBefore(descriptor, from.batch, size);
+    if (last !== null && last.tick <= published) {
+      return { log, batch: size, record: 0, checksum: last.checksum };
+    }
     for (const batch of scanLog(descriptor, from.batch, size, published)) {
       end = { log, batch: batch.end, record: 0, checksum: batch.checksum };
     }

@@ -13,6 +13,7 @@ import { crc32 } from 'node:zlib';
  *
  * The last line says how many records and bytes the batch has before it, and how many records the
  * log has up to there. The checksum covers the whole batch. Applying a batch twice changes nothing.
+ * A tick with many records has several batches.
  */
 export type Batch = {
   /** Readers apply the batch once this tick is published. */
@@ -46,8 +47,9 @@ export function encodeBatch(
   const begin = Buffer.from(`t\t${tick}\n`);
   const bytes = begin.length + lines.length;
   const fields = `e\t${tick}\t${records}\t${bytes}\t${totalRecords}\t`;
-  const checksum = crc32(fields, crc32(lines, crc32(begin)));
-  return Buffer.concat([begin, lines, Buffer.from(`${fields}${checksum}\n`)]);
+  // Node 20 returns 0 for some empty buffers.
+  const ofLines = lines.length === 0 ? crc32(begin) : crc32(lines, crc32(begin));
+  return Buffer.concat([begin, lines, Buffer.from(`${fields}${crc32(fields, ofLines)}\n`)]);
 }
 
 const newline = 10;
@@ -150,12 +152,22 @@ export function* scanLog(
   }
 }
 
-/** The checksum of the batch after `begin` that ends at `end`; null if none ends there. */
-export function checksumBefore(descriptor: number, begin: number, end: number): number | null {
+/** What the last line of the batch after `begin` that ends at `end` says; null if none ends there. */
+export function batchBefore(
+  descriptor: number,
+  begin: number,
+  end: number,
+): Pick<Batch, 'tick' | 'totalRecords' | 'checksum'> | null {
   const tail = readRange(descriptor, Math.max(begin, end - tailBytes), end).toString('latin1');
-  const [, checksum] = /(?:^|\n)e(?:\t\d+){4}\t(\d+)\n$/.exec(tail) ?? [];
-  return checksum === undefined ? null : Number(checksum);
+  const line = /(?:^|\n)e\t(\d+)\t\d+\t\d+\t(\d+)\t(\d+)\n$/.exec(tail);
+  if (line === null) return null;
+  const [tick = 0, totalRecords = 0, checksum = 0] = line.slice(1).map(Number);
+  return { tick, totalRecords, checksum };
 }
+
+/** The checksum of the batch after `begin` that ends at `end`; null if none ends there. */
+export const checksumBefore = (descriptor: number, begin: number, end: number): number | null =>
+  batchBefore(descriptor, begin, end)?.checksum ?? null;
 
 /** Each line of records, with the id of its purchase. */
 export function* linesById(lines: Buffer): Generator<[id: string, line: Buffer]> {
@@ -212,8 +224,10 @@ export function readLogEnd(path: string, published: number, minBytes: number): L
 function findEnd(descriptor: number, published: number, minBytes: number): LogEnd {
   const { size } = fstatSync(descriptor);
   if (size < minBytes) throw damaged(size);
-  const known = lastBatch(descriptor, size, published);
-  if (known !== null) return known;
+  const last = batchBefore(descriptor, 0, size);
+  if (last !== null && last.tick <= published) {
+    return { position: size, totalRecords: last.totalRecords };
+  }
   let end = emptyLog;
   for (const batch of scanLog(descriptor, 0, size, published)) {
     end = { position: batch.end, totalRecords: batch.totalRecords };
@@ -222,26 +236,43 @@ function findEnd(descriptor: number, published: number, minBytes: number): LogEn
   return end;
 }
 
-/** The end of the log if its last line ends a batch of a published tick; otherwise null. */
-function lastBatch(descriptor: number, size: number, published: number): LogEnd | null {
-  if (size === 0) return emptyLog;
-  const tail = readRange(descriptor, Math.max(0, size - tailBytes), size).toString('latin1');
-  const [, tick, total] = /(?:^|\n)e\t(\d+)\t\d+\t\d+\t(\d+)\t\d+\n$/.exec(tail) ?? [];
-  if (tick === undefined || Number(tick) > published) return null;
-  return { position: size, totalRecords: Number(total) };
+/** A page of the change feed verifies whole batches, so their size bounds its cost. */
+const maxBatchBytes = 64 * 2 ** 10;
+
+/** Splits lines into the content of batches. A longer line is a batch of its own. */
+function* splitLines(
+  lines: Buffer,
+): Generator<{ readonly lines: Buffer; readonly records: number }> {
+  let [begin, end, records] = [0, 0, 0];
+  while (end < lines.length) {
+    const next = lines.indexOf(newline, end) + 1;
+    if (records > 0 && next - begin > maxBatchBytes) {
+      yield { lines: lines.subarray(begin, end), records };
+      [begin, records] = [end, 0];
+    }
+    end = next;
+    records += 1;
+  }
+  yield { lines: lines.subarray(begin), records };
 }
 
 /**
- * Appends a batch at the end of a log, and returns the new end. After a failure, nothing is
- * appended. Throws DamagedLogError if the log does not end at `end`. Not synced to the disk.
+ * Appends records at the end of a log, as one or more batches of a tick, and returns the new end. After a
+ * failure, nothing is appended. Throws DamagedLogError if the log does not end at `end`. Not synced to
+ * the disk.
  */
-export function appendBatch(
+export function appendBatches(
   path: string,
   end: LogEnd,
-  { tick, lines, records }: { tick: number; lines: Buffer; records: number },
+  { tick, lines }: { readonly tick: number; readonly lines: Buffer },
 ): LogEnd {
-  const totalRecords = end.totalRecords + records;
-  const content = encodeBatch(lines, { tick, records, totalRecords });
+  let { totalRecords } = end;
+  const batches: Buffer[] = [];
+  for (const part of splitLines(lines)) {
+    totalRecords += part.records;
+    batches.push(encodeBatch(part.lines, { tick, records: part.records, totalRecords }));
+  }
+  const content = Buffer.concat(batches);
   const descriptor = openSync(path, 'r+');
   try {
     const { size } = fstatSync(descriptor);

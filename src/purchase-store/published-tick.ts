@@ -1,8 +1,7 @@
-import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { jsonOf, readJsonFile } from '../process/json-file.ts';
-import { replaceFileSync } from '../process/replace-file.ts';
+import { readJsonFile } from '../process/json-file.ts';
 import { namesIn, purchasesDirectory, stampOf, watermarkFields } from './current.ts';
 import { layoutVersion } from './layout.ts';
 import { isOfShard, type Shard, shardName } from './shard.ts';
@@ -12,23 +11,36 @@ const watermark = z.object(watermarkFields);
 /** What an organization or all organizations of a tick show. */
 export type TickWatermark = z.output<typeof watermark>;
 
+const exceptions = z.record(z.string().regex(/^\d+$/), watermark);
+
+/**
+ * Organizations that a tick does not include, by id: they are loading, behind, or failing. They show this
+ * watermark, or that of CURRENT if it is later.
+ */
+export type Exceptions = Readonly<z.output<typeof exceptions>>;
+
 /** What a worker has published. */
 const published = {
   /** The number of the tick. Each publication has a greater one, also after a restart. */
   tick: z.number().int(),
   ...watermarkFields,
   /**
-   * Organizations that the tick does not include, by id: they are loading, behind, or failing. They
-   * show this watermark, or that of CURRENT if it is later.
+   * The file of the exceptions, which never changes; null without exceptions. Ticks are published ten times
+   * a second, and 10,000 exceptions are 1.3 MB that seldom change.
    */
-  exceptions: z.record(z.string().regex(/^\d+$/), watermark),
+  exceptions: z
+    .string()
+    .regex(/^\d+-of-\d+\.exceptions-[0-9a-f]{16}$/)
+    .nullable(),
 };
 
 /**
  * The last tick that a worker published. Replacing this file by rename is the only publication:
  * readers apply no batch of a later tick.
  */
-const tickFile = z.object({
+const storedTick = z.object({
+  /** An API of another version shows no tick of a worker that loads its organizations again. */
+  layoutVersion: z.literal(layoutVersion),
   shard: z.object({ number: z.number().int(), of: z.number().int() }),
   ...published,
   /** Of the table and its triggers (Current). */
@@ -40,11 +52,13 @@ const tickFile = z.object({
   /** The start of the operating system. After another one, batches later than `synced` may be lost. */
   boot: z.string(),
 });
-export type TickFile = z.output<typeof tickFile>;
+export type StoredTick = z.output<typeof storedTick>;
 
-/** An API of another version shows no tick of a worker that loads its organizations again. */
-const storedTick = tickFile.extend({ layoutVersion: z.literal(layoutVersion) });
-export type PublishedTick = TickFile['synced'];
+type WithExceptions<Stored> = Omit<Stored, 'exceptions'> & { readonly exceptions: Exceptions };
+export type PublishedTick = WithExceptions<StoredTick['synced']>;
+export type TickFile = WithExceptions<Omit<StoredTick, 'layoutVersion' | 'synced'>> & {
+  readonly synced: PublishedTick;
+};
 
 export const ticksDirectory = (dataDirectory: string): string =>
   join(purchasesDirectory(dataDirectory), 'ticks');
@@ -62,25 +76,64 @@ export function readBootId(): string {
   }
 }
 
-/** Publishes a tick. Not synced to the disk: `boot` tells what a crash of the machine may lose. */
-export function publishTick(dataDirectory: string, content: TickFile): void {
-  mkdirSync(ticksDirectory(dataDirectory), { recursive: true });
-  const text = jsonOf({ layoutVersion, ...content });
-  replaceFileSync(tickPath(dataDirectory, content.shard), `${text}\n`);
-}
-
 /** The ticks of all workers of a data folder, also of those that ran with other shards. */
 export function readTicks(dataDirectory: string, boot = readBootId()): TickFile[] {
   const directory = ticksDirectory(dataDirectory);
   return namesIn(directory).flatMap((name) => {
-    const content = name.endsWith(suffix) ? readJsonFile(join(directory, name), storedTick) : null;
-    return content === null ? [] : [afterBoot(content, boot)];
+    const read = name.endsWith(suffix) ? readTick(join(directory, name), boot) : null;
+    return read === null ? [] : [read.content];
   });
 }
 
+type ReadTick = {
+  readonly content: TickFile;
+  /** The exceptions of the tick by the names of their files. */
+  readonly exceptions: ReadonlyMap<string, Exceptions>;
+};
+
+/** Null if a file is unreadable. Exceptions that are `known` are not read again. */
+function readTick(
+  path: string,
+  boot: string,
+  known: ReadTick['exceptions'] = new Map(),
+): ReadTick | null {
+  let incomplete: number | null = null;
+  for (;;) {
+    const stored = readJsonFile(path, storedTick);
+    if (stored === null || stored.tick === incomplete) return null;
+    const read = readExceptions(dirname(path), afterBoot(stored, boot), known);
+    if (read !== null) return read;
+    // The worker may have published another tick meanwhile, and removed the exceptions of this one.
+    incomplete = stored.tick;
+  }
+}
+
 /** After another start of the operating system, the tick is the last one that is on the disk. */
-function afterBoot(content: TickFile, boot: string): TickFile {
-  return content.boot === boot ? content : { ...content, ...content.synced };
+function afterBoot(stored: StoredTick, boot: string): StoredTick {
+  return stored.boot === boot ? stored : { ...stored, ...stored.synced };
+}
+
+const noExceptions: Exceptions = {};
+
+function readExceptions(
+  directory: string,
+  { layoutVersion: _, synced, ...tick }: StoredTick,
+  known: ReadTick['exceptions'],
+): ReadTick | null {
+  const read = new Map<string, Exceptions>();
+  for (const name of [tick.exceptions, synced.exceptions]) {
+    if (name === null || read.has(name)) continue;
+    const content = known.get(name) ?? readJsonFile(join(directory, name), exceptions);
+    if (content === null) return null;
+    read.set(name, content);
+  }
+  const exceptionsOf = (name: string | null) => read.get(name ?? '') ?? noExceptions;
+  const content = {
+    ...tick,
+    exceptions: exceptionsOf(tick.exceptions),
+    synced: { ...synced, exceptions: exceptionsOf(synced.exceptions) },
+  };
+  return { content, exceptions: read };
 }
 
 /** The newest tick among those of workers that have the organization; null if there is none. */
@@ -112,7 +165,7 @@ const maxAgeMs = 50;
 export function createTickReader(dataDirectory: string): TickReader {
   const directory = ticksDirectory(dataDirectory);
   const boot = readBootId();
-  let known = new Map<string, { readonly stamp: string | null; readonly content: TickFile }>();
+  let known = new Map<string, ReadTick & { readonly stamp: string | null }>();
   let readAt = Number.NEGATIVE_INFINITY;
   let readStamp: string | null = null;
 
@@ -128,7 +181,7 @@ export function createTickReader(dataDirectory: string): TickReader {
       const path = join(directory, name);
       const stamp = stampOf(path);
       const before = known.get(name);
-      const content = before?.stamp === stamp ? before : read(path, stamp);
+      const content = before?.stamp === stamp ? before : read(path, stamp, before);
       // An unreadable file never makes an instant go back.
       const usable = content ?? before;
       if (usable !== undefined) latest.set(name, usable);
@@ -137,9 +190,9 @@ export function createTickReader(dataDirectory: string): TickReader {
     readStamp = folderStamp;
     readAt = performance.now();
   };
-  const read = (path: string, stamp: string | null) => {
-    const content = readJsonFile(path, storedTick);
-    return content === null ? undefined : { stamp, content: afterBoot(content, boot) };
+  const read = (path: string, stamp: string | null, before: ReadTick | undefined) => {
+    const tick = readTick(path, boot, before?.exceptions);
+    return tick === null ? undefined : { stamp, ...tick };
   };
 
   return {

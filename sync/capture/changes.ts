@@ -22,21 +22,28 @@ const unseen = (since: Sql): Sql =>
 
 const [, ...columnsAfterId] = purchaseExpressions;
 
-// COPY takes no parameters, so the values are settings of the transaction.
-const copyChanges = `
+/** COPY of each purchase that the statement `changed` selects, as it is in the transaction's snapshot. */
+const copyCurrent = (changed: string) => `
   copy (
     select changed.organization_id, case when purchases.id is null then 'd' else 'u' end,
       changed.purchase_id, ${columnsAfterId.join(', ')}
-    from (
-      select distinct organization_id, purchase_id
-      from purchase_changes
-      where organization_id = any (current_setting('sync.organizations')::bigint[])
-        and ${unseen(sql`current_setting('sync.since')::pg_snapshot`).text}
-    ) as changed
+    from (${changed}) as changed
     left join purchases on purchases.id = changed.purchase_id
       and purchases.organization_id = changed.organization_id
     order by changed.organization_id
   ) to stdout`;
+
+// COPY takes no parameters, so the values are settings of the transaction.
+const copyChanges = copyCurrent(`
+  select distinct organization_id, purchase_id
+  from purchase_changes
+  where organization_id = any (current_setting('sync.organizations')::bigint[])
+    and ${unseen(sql`current_setting('sync.since')::pg_snapshot`).text}`);
+
+const copyReread = copyCurrent(`
+  select distinct organization_id, purchase_id
+  from unnest(current_setting('sync.organizations')::bigint[]) as organization_id,
+    unnest(current_setting('sync.ids')::bigint[]) as purchase_id`);
 
 const copyPurchases = `
   copy (
@@ -151,22 +158,12 @@ function withoutAbsent(line: Buffer): Buffer {
   return Buffer.concat([line.subarray(0, end), Buffer.from('\n')]);
 }
 
-const copyReread = `
-  copy (
-    select organization_id, 'u', ${purchaseExpressions.join(', ')}
-    from purchases
-    where organization_id = any (current_setting('sync.organizations')::bigint[])
-      and id = any (current_setting('sync.ids')::bigint[])
-  ) to stdout`;
-
-/** The records that replace published purchases with those that Postgres has now. */
+/** Each of these purchases once, as `streamChanges` reads changed ones. */
 export async function* streamReread(
   connection: pg.ClientBase,
   organizationId: bigint,
   ids: readonly bigint[],
 ): AsyncGenerator<[organizationId: bigint, Records]> {
-  const lines = Buffer.from(ids.map((id) => `d\t${id}\n`).join(''));
-  yield [organizationId, { lines, records: ids.length }];
   await setLocal(connection, { organizations: listOf([organizationId]), ids: listOf(ids) });
   yield* recordsOf(connection, copyReread);
 }

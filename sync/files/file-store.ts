@@ -12,13 +12,9 @@ import {
   serializeCurrent,
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
-import {
-  publishTick,
-  readTicks,
-  tickPath,
-  ticksDirectory,
-} from '../../src/purchase-store/published-tick.ts';
+import { appendBatches, emptyLog } from '../../src/purchase-store/log.ts';
+import { readTicks, tickPath, ticksDirectory } from '../../src/purchase-store/published-tick.ts';
+import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
@@ -54,18 +50,19 @@ const concurrentSyncs = 8;
 export function createFileStore(options: FileStoreOptions): FileStore {
   const { database, dataDirectory } = options;
   const retention = { ...noRetention, ...options };
+  const ticks = createTickPublisher(dataDirectory);
   const logs = new Map<bigint, PublishedLog>();
   const unsynced = new Set<string>();
   /** A kill may have left files of builds in the folders of these organizations. */
   const unchecked = new Set<bigint>();
   const directoryOf = (id: bigint) => organizationDirectory(dataDirectory, id);
 
-  const appendOne = (id: bigint, tick: number, lines: Buffer, records: number): void => {
+  const appendOne = (id: bigint, tick: number, lines: Buffer): void => {
     const log = logs.get(id);
     if (log === undefined) throw new Error('nothing is published');
     if (changesIn(log).changeBytes + lines.length > maxLogBytes) throw new TooManyBytesError(id);
     const path = join(directoryOf(id), log.current.log);
-    log.end = appendBatch(path, log.end, { tick, lines, records });
+    log.end = appendBatches(path, log.end, { tick, lines });
     unsynced.add(path);
   };
 
@@ -95,9 +92,9 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       for (const { lines } of changes.values()) bytes += lines.length;
       // A full disk stops Postgres, so a reserve stays free.
       requireSpace(dataDirectory, bytes);
-      for (const [id, { lines, records }] of changes) {
+      for (const [id, { lines }] of changes) {
         try {
-          appendOne(id, tick, lines, records);
+          appendOne(id, tick, lines);
         } catch (error) {
           failures.set(id, error);
         }
@@ -105,11 +102,11 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       return failures;
     },
 
-    publish: async (content) => publishTick(dataDirectory, content),
+    publish: async (content) => ticks.publish(content),
 
     // After a failure, the next call syncs all of them again.
     async sync() {
-      const paths = [...unsynced];
+      const paths = [...unsynced, ...ticks.exceptionFiles(), ticksDirectory(dataDirectory)];
       unsynced.clear();
       const queue = new PQueue({ concurrency: concurrentSyncs });
       await queue.addAll(paths.map((path) => () => syncIfPresent(path))).catch((error) => {
@@ -121,6 +118,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     async syncTick(shard) {
       await syncToDisk(tickPath(dataDirectory, shard));
       await syncToDisk(ticksDirectory(dataDirectory));
+      ticks.removeUnused();
     },
 
     isPublished(id, file) {

@@ -5,7 +5,7 @@ import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
-  appendBatch,
+  appendBatches,
   emptyLog,
   type LogEnd,
   readLines,
@@ -25,7 +25,7 @@ export type NewLog = {
   readonly path: string;
   end(): LogEnd;
   /**
-   * Appends a batch, which is visible as soon as CURRENT names the log, or with a later tick. Throws if the
+   * Appends records, which are visible as soon as CURRENT names the log, or with a later tick. Throws if the
    * disk lacks space.
    */
   append(records: Records, tick?: number): void;
@@ -41,9 +41,9 @@ export function createLog(directory: string): NewLog {
     name,
     path,
     end: () => end,
-    append({ lines, records }, tick = visibleAtOnce) {
+    append({ lines }, tick = visibleAtOnce) {
       requireSpace(directory, lines.length);
-      end = appendBatch(path, end, { tick, lines, records });
+      end = appendBatches(path, end, { tick, lines });
     },
     remove: () => rmSync(path, { force: true }),
   };

@@ -328,7 +328,7 @@ describe('the change feed goes on', () => {
     const id = rows[0]?.id as bigint;
     const { cursor } = follower;
     await published.repairsFor(shop.organizationId).reread([id, 10n ** 9n]);
-    expect(await changesSince(cursor)).toEqual([idOf(id), `-${idOf(10n ** 9n)}`]);
+    expect((await changesSince(cursor)).sort()).toEqual([`-${idOf(10n ** 9n)}`, idOf(id)]);
     await expectSame();
   });
 });

@@ -1,13 +1,31 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { NoChangeFeedError, UnknownPositionError } from '../../src/domain/purchase-changes.ts';
 import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
-import { test } from '../support/fixtures.ts';
-import { deleteLine, recordsOf } from '../support/log-lines.ts';
+import { encodeBatch } from '../../src/purchase-store/log.ts';
+import { test as base } from '../support/fixtures.ts';
+import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
 import { publishFiles, publishTestTick } from '../support/store-files.ts';
+
+const shop = 1n;
+const source = '1 one';
+const published = { source: 'one', fingerprint: '1 table triggers' };
+
+/** The change feed of a log with one record, and the errors that it reports. */
+const test = base.extend('opened', ({ newDirectory }, { onCleanup }) => {
+  const errors: unknown[] = [];
+  const feed = createChangeFeed({
+    dataDirectory: newDirectory,
+    onError: (_id, error) => errors.push(error),
+  });
+  onCleanup(() => feed.close());
+  const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
+  publishTestTick(newDirectory, 1);
+  return { feed, log, errors };
+});
 
 const damages = {
   damaged(path: string) {
@@ -18,24 +36,9 @@ const damages = {
   missing: (path: string) => rmSync(path),
 } as const;
 
-const shop = 1n;
-const source = '1 one';
-const published = { source: 'one', fingerprint: '1 table triggers' };
-
-const it = test
-  .extend('errors', () => [] as unknown[])
-  .extend('feed', ({ newDirectory, errors }, { onCleanup }) => {
-    const onError = (_id: bigint, error: unknown) => errors.push(error);
-    const feed = createChangeFeed({ dataDirectory: newDirectory, onError });
-    onCleanup(() => feed.close());
-    return feed;
-  });
-
-it.for(['damaged', 'missing'] as const)(
+test.for(['damaged', 'missing'] as const)(
   'a %s log has no changes, and is reported once',
-  async (damage, { newDirectory, errors, feed }) => {
-    const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
-    publishTestTick(newDirectory, 1);
+  async (damage, { newDirectory, opened: { feed, log, errors } }) => {
     const { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
     log.append(recordsOf([deleteLine(2n)]), 2);
     damages[damage](log.path);
@@ -50,12 +53,10 @@ it.for(['damaged', 'missing'] as const)(
   },
 );
 
-it('a CURRENT that cannot be read has no changes, and is reported once', async ({
+test('a CURRENT that cannot be read has no changes, and is reported once', async ({
   newDirectory,
-  errors,
-  feed,
+  opened: { feed, errors },
 }) => {
-  publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
   writeFileSync(currentFile(organizationDirectory(newDirectory, shop)), '{"layoutVersion"');
   for (let reads = 0; reads < 2; reads += 1) {
     const reading = feed.read(shop, source, { after: null, limit: 10 });
@@ -66,4 +67,49 @@ it('a CURRENT that cannot be read has no changes, and is reported once', async (
   expect(takeDamageReports(newDirectory, () => true)).toEqual(new Map([[shop, 'CURRENT']]));
   publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
   expect(await feed.read(shop, source, { after: null, limit: 10 })).toMatchObject({ changes: [] });
+});
+
+const texts = Array.from({ length: 60 }, (_, index) => `${index} ${'a'.repeat(60_000)}`);
+const lines = texts.map((text, index) =>
+  upsertLine(purchaseRow({ id: BigInt(index), utm_source: text })),
+);
+
+test.for([
+  ['several batches', false],
+  ['one batch, as an earlier worker wrote it', true],
+] as const)(
+  'pages of long purchases have all of %s, and few bytes each',
+  async ([, isOneBatch], { newDirectory, opened: { feed, log } }) => {
+    let { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
+    const { lines: content, records } = recordsOf(lines);
+    const batch = { tick: 2, records, totalRecords: 1 + records };
+    if (isOneBatch) appendFileSync(log.path, encodeBatch(content, batch));
+    else log.append({ lines: content, records }, 2);
+    publishTestTick(newDirectory, 2);
+    const received: (string | null | undefined)[] = [];
+    for (let hasMore = true; hasMore; ) {
+      const page = await feed.read(shop, source, { after, limit: 1_000 });
+      expect(page.changes.length).toBeLessThan(20);
+      received.push(...page.changes.map(({ purchase }) => purchase?.utm_source));
+      ({ next: after, hasMore } = page);
+    }
+    expect(received).toEqual(texts);
+  },
+);
+
+test('a follower has the last state of a purchase that one batch deletes and adds', async ({
+  newDirectory,
+  opened: { feed, log },
+}) => {
+  let { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
+  const added = [1n, 2n, 3n].map((id) => upsertLine(purchaseRow({ id })));
+  log.append(recordsOf([...[1n, 2n, 3n].map(deleteLine), ...added]), 2);
+  publishTestTick(newDirectory, 2);
+  const isPresent = new Map<bigint, boolean>();
+  for (let hasMore = true; hasMore; ) {
+    const page = await feed.read(shop, source, { after, limit: 2 });
+    for (const { id, purchase } of page.changes) isPresent.set(id, purchase !== null);
+    ({ next: after, hasMore } = page);
+  }
+  expect([...isPresent.values()]).toEqual([true, true, true]);
 });

@@ -22,7 +22,7 @@ import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts'
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { createPreviousPurchases } from '../../src/purchase-store/last-purchases.ts';
 import { createBaseLayout, dictionaries, entriesOfDelta } from '../../src/purchase-store/layout.ts';
-import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
+import { appendBatches, emptyLog } from '../../src/purchase-store/log.ts';
 import {
   type Bases,
   createBases,
@@ -144,7 +144,7 @@ function writeLog(path: string, batches: readonly (readonly ChangedPurchase[])[]
   writeFileSync(path, '');
   batches.reduce(
     (end, changes, index) =>
-      appendBatch(path, end, { tick: index + 1, ...recordsOf(changes.map(lineOf)) }),
+      appendBatches(path, end, { tick: index + 1, ...recordsOf(changes.map(lineOf)) }),
     emptyLog,
   );
 }

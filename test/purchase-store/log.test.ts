@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import {
-  appendBatch,
+  appendBatches,
   type Batch,
   DamagedLogError,
   emptyLog,
@@ -26,7 +26,7 @@ const it = test
   .extend('write', ({ path }) => (batches: readonly Content[]): LogEnd => {
     writeFileSync(path, '');
     return batches.reduce(
-      (end, { tick, lines }) => appendBatch(path, end, { tick, ...recordsOf(lines) }),
+      (end, { tick, lines }) => appendBatches(path, end, { tick, ...recordsOf(lines) }),
       emptyLog,
     );
   })
@@ -113,7 +113,7 @@ describe('the batches of a log', () => {
     expect(scan(6, first?.end)).toEqual(others);
   });
 
-  it('are read if they are longer than what is read at once', ({ write, scan }) => {
+  it('are read if they are longer than what is read at once', ({ path, scan }) => {
     const long = Array.from({ length: 300 }, (_, index) =>
       upsertLine(purchaseRow({ id: BigInt(index), coupons: 'c'.repeat(64 * 1024) })),
     );
@@ -124,7 +124,8 @@ describe('the batches of a log', () => {
       { tick: 4, lines: long.slice(0, 100) },
       { tick: 7, lines: long },
     ];
-    expect(write(batches).position).toBeGreaterThan(40 * 2 ** 20);
+    writeFileSync(path, bytesOf(batches));
+    expect(statSync(path).size).toBeGreaterThan(40 * 2 ** 20);
     for (const published of [1, 4, 7]) {
       const shown = scan(published);
       const expected = batches.filter(({ tick }) => tick <= published);
@@ -132,6 +133,39 @@ describe('the batches of a log', () => {
       expect(shown.every(({ lines }, at) => lines === expected[at]?.lines.join(''))).toBe(true);
     }
   });
+});
+
+describe('many records of a tick', () => {
+  const maxBytes = 64 * 2 ** 10;
+  const withText = (length: number) => (_: unknown, index: number) =>
+    upsertLine(purchaseRow({ id: BigInt(index), utm_source: 'a'.repeat(length) }));
+
+  it.for([
+    ['short', Array.from({ length: 20_000 }, (_, index) => deleteLine(BigInt(index)))],
+    ['of some length', Array.from({ length: 2_000 }, withText(300))],
+    ['longer than a batch', [deleteLine(1n), ...Array.from({ length: 3 }, withText(maxBytes))]],
+  ] as const)(
+    'become several small batches if they are %s, which one tick publishes',
+    ([, lines], { path, write, scan }) => {
+      const before = write([{ tick: 1, lines: [deleteLine(1n)] }]);
+      const end = appendBatches(path, before, { tick: 2, ...recordsOf(lines) });
+      expect(scan(1).at(-1)?.end).toBe(before.position);
+      const batches = scan(2).slice(1);
+      expect(batches.length).toBeGreaterThan(2);
+      for (const { tick, records, lines: content } of batches) {
+        expect(tick).toBe(2);
+        expect(content.length <= maxBytes || records === 1).toBe(true);
+      }
+      expect(batches.map((batch) => batch.lines).join('')).toBe(lines.join(''));
+      expect(batches.reduce((sum, { records }) => sum + records, 0)).toBe(lines.length);
+      expect(end).toEqual({
+        position: batches.at(-1)?.end,
+        totalRecords: batches.at(-1)?.totalRecords,
+      });
+      expect(recoverLog(path, 1, 0)).toEqual(before);
+      expect(statSync(path).size).toBe(before.position);
+    },
+  );
 });
 
 describe('a log that ends with a batch or within one', () => {
@@ -165,7 +199,7 @@ describe('a log that ends with a batch or within one', () => {
         const end = recoverLog(path, published, position);
         expect(end).toEqual({ position, totalRecords });
         expect(readFileSync(path)).toEqual(whole.subarray(0, position));
-        appendBatch(path, end, { tick: 31, ...recordsOf([deleteLine(9n)]) });
+        appendBatches(path, end, { tick: 31, ...recordsOf([deleteLine(9n)]) });
         expect(scan(31).at(-1)).toMatchObject({ tick: 31, totalRecords: totalRecords + 1 });
         expect(scan(31)).toHaveLength(shown.length + 1);
       }),
@@ -228,7 +262,7 @@ describe('appending to a log', () => {
     const content = readFileSync(path);
     for (const position of [0, whole.position - 1, whole.position + 1]) {
       const append = () =>
-        appendBatch(path, { ...whole, position }, { tick: 7, ...recordsOf([deleteLine(1n)]) });
+        appendBatches(path, { ...whole, position }, { tick: 7, ...recordsOf([deleteLine(1n)]) });
       expect(append).toThrow(DamagedLogError);
       expect(readFileSync(path)).toEqual(content);
     }
@@ -244,12 +278,13 @@ describe('appending to a log', () => {
       const end = { position: content.length, totalRecords: 3 };
       const lines = recordsOf(Array.from({ length: 50_000 }, () => deleteLine(10n ** 17n)));
       await disk.fill(lines.lines.length / 2);
-      expect(() => appendBatch(path, end, { tick: 7, ...lines })).toThrow('ENOSPC');
+      expect(() => appendBatches(path, end, { tick: 7, ...lines })).toThrow('ENOSPC');
       expect(readFileSync(path)).toEqual(content);
       await disk.free();
-      const next = appendBatch(path, end, { tick: 8, ...lines });
+      const next = appendBatches(path, end, { tick: 8, ...lines });
       expect(next.totalRecords).toBe(50_003);
-      expect(ticksOf(readBatches(readFileSync(path), 0, 8))).toEqual([3, 5, 6, 8]);
+      const ticks = new Set(ticksOf(readBatches(readFileSync(path), 0, 8)));
+      expect([...ticks]).toEqual([3, 5, 6, 8]);
     } finally {
       await disk.unmount();
     }

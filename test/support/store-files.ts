@@ -11,9 +11,10 @@ import {
 } from '../../src/purchase-store/current.ts';
 import { createDelta } from '../../src/purchase-store/delta/delta.ts';
 import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
-import { publishTick, readBootId, type TickFile } from '../../src/purchase-store/published-tick.ts';
+import { readBootId, type TickFile } from '../../src/purchase-store/published-tick.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
 import type { Records } from '../../sync/capture/records.ts';
 import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 
@@ -81,7 +82,7 @@ export function publishTestTick(
   options: Partial<TickFile> = {},
 ): void {
   const shown = { asOf: BigInt(tick), ...watermark };
-  publishTick(dataDirectory, {
+  createTickPublisher(dataDirectory).publish({
     shard: everyOrganization,
     tick,
     ...shown,

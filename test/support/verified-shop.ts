@@ -8,7 +8,7 @@ import {
   readCurrent,
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { appendBatch, recoverLog } from '../../src/purchase-store/log.ts';
+import { appendBatches, recoverLog } from '../../src/purchase-store/log.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
@@ -134,7 +134,7 @@ export function openPublishedShop(
       const tick = newestTick(readTicks(directory), organization)?.tick ?? 0;
       const lines = Buffer.from(records.map((record) => `${record}\n`).join(''));
       const end = recoverLog(logPath(), tick, 0);
-      appendBatch(logPath(), end, { tick, lines, records: records.length });
+      appendBatches(logPath(), end, { tick, lines });
     },
     verify: (options = {}) =>
       verifyOrganization({

@@ -3,13 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { withConnection, withSnapshot } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import {
-  publishTick,
-  readTicks,
-  tickPath,
-  ticksDirectory,
-} from '../../src/purchase-store/published-tick.ts';
+import { readTicks, tickPath, ticksDirectory } from '../../src/purchase-store/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
 import { pollChangeLog } from '../../sync/capture/change-log.ts';
 import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';
@@ -121,7 +117,7 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     const [tick] = readTicks(directory);
     if (tick === undefined) throw new Error('no tick is published');
     const later = tick.asOf + 3_600_000_000n;
-    publishTick(directory, { ...tick, asOf: later });
+    createTickPublisher(directory).publish({ ...tick, asOf: later });
     expect(await readAnew(marker)).toEqual({ value: 0n, asOf: later });
     expect(await marker.read(engine)).toEqual({ value: 0n, asOf: later });
     const lines: string[] = [];

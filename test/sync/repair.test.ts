@@ -110,7 +110,6 @@ describe('a repair', () => {
     const { length } = readFileSync(path);
     expect(await repairFound(files, found)).toMatchObject({ repairs: ['reread'] });
     expect(recordsSince(path, length)).toEqual([
-      `d\t${files.id}`,
       expect.stringMatching(new RegExp(`^u\\t${files.id}\\t`)),
     ]);
     expect(await files.verify()).toMatchObject({ state: 'equal' });

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeId } from '../../../src/domain/public-id.ts';
 import { coresOf } from '../../measure/process-usage.ts';
-import { median, quantile } from '../../measure/statistics.ts';
-import { decimal, describeWarnings, tableOf } from '../../report/tables.ts';
+import { inRounds, timed, wall } from '../../measure/rounds.ts';
+import { median, quantile, summaryOf } from '../../measure/statistics.ts';
+import { decimal, describeWarnings, spread, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { defineSuite } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
@@ -26,20 +27,29 @@ export const changes = defineSuite({
     purchasesPerOrganization: 5_000,
     changesPerSecond: 100,
     seconds: 30,
+    purchases: 30_000,
+    rounds: 100,
     seed: 42,
   },
   async run({ options, scope, server }) {
-    const { organizations, purchasesPerOrganization: purchases, seconds, seed } = options;
+    const { organizations, purchasesPerOrganization, purchases, rounds, seconds, seed } = options;
     // All followers have one address here.
     const connections = organizations * (followersPerOrganization + 1);
-    const sizes = [{ organizations, purchases, seed }];
+    const sizes = [
+      { organizations: 1, purchases, seed: seed + 1 },
+      { organizations, purchases: purchasesPerOrganization, seed },
+    ];
     const settings = { api: { CONNECTIONS_PER_ADDRESS: String(connections) } };
     const service = await startRunningService({ scope, server }, sizes, settings);
-    const [changing, ...idle] = service.shops as [BenchmarkShop, ...BenchmarkShop[]];
+    const [large, changing, ...idle] = service.shops as [
+      ...[BenchmarkShop, BenchmarkShop],
+      ...BenchmarkShop[],
+    ];
     const coresAlone = await coresOf(scope, service.api.pid, seconds);
     const begin = await beginOf(service, changing);
     const lags = await measureReceipts(scope, service, changing, begin, options);
     const rate = await measureRate(service, changing, begin);
+    const pages = await measurePages(scope, service, large, rounds);
     await followInIdleness(scope, service, idle);
     await sleep(settlingMs, undefined, { signal: scope.signal });
     const coresOfIdle = (await coresOf(scope, service.api.pid, seconds)) - coresAlone;
@@ -48,6 +58,8 @@ export const changes = defineSuite({
       receipts: lags.length,
       lagMs: { median: median(lags), p95: quantile(lags, 0.95), p99: quantile(lags, 0.99) },
       changesPerSecond: rate,
+      purchasesChangedAtOnce: purchases,
+      ...pages,
       idleFollowers: followers,
       coresOfIdle,
     };
@@ -59,6 +71,11 @@ export const changes = defineSuite({
           'p99 ms': ({ lagMs }) => decimal(lagMs.p99, 0),
           'changes/s of one follower': () => decimal(rate, 0),
           [`cores of ${followers} idle followers`]: () => decimal(coresOfIdle, 3),
+        }),
+        tableOf([pages], {
+          [`page of 10 of ${decimal(purchases, 0)} changes, ms`]: ({ pageMs }) => spread(pageMs),
+          '/v1/me, ms': ({ meMs }) => spread(meMs),
+          'difference, ms': ({ differenceMs }) => spread(differenceMs),
         }),
         ...describeWarnings(service.warnings()),
       ],
@@ -120,12 +137,8 @@ async function measureReceipts(
   return receipts.map(({ id, at }) => Math.max(0, at - (committedAt.get(id) ?? Number.NaN)));
 }
 
-/** The purchases a second that one follower receives of many changes. */
-async function measureRate(
-  service: RunningService,
-  shop: BenchmarkShop,
-  begin: string,
-): Promise<number> {
+/** Updates all purchases in one transaction, and waits until they are published. Returns their number. */
+async function updateAll(service: RunningService, shop: BenchmarkShop): Promise<number> {
   const { rowCount } = await service.database.pool.query(
     'update purchases set updated_at = now() where organization_id = $1',
     [shop.organizationId],
@@ -133,9 +146,42 @@ async function measureRate(
   const instant = new Date(Date.now() + 1).toISOString();
   await service.get('/v1/purchases/stats', shop);
   while ((await service.get('/v1/purchases/stats', shop)).asOf < instant) await sleep(50);
+  return rowCount ?? 0;
+}
+
+/** The purchases a second that one follower receives of many changes. */
+async function measureRate(
+  service: RunningService,
+  shop: BenchmarkShop,
+  begin: string,
+): Promise<number> {
+  const count = await updateAll(service, shop);
   const startedAt = performance.now();
-  const receipts = await follow(service, shop, begin, rowCount ?? 0);
+  const receipts = await follow(service, shop, begin, count);
   return (receipts.length * 1000) / (performance.now() - startedAt);
+}
+
+/** Pages of 10, one after the other, of many purchases that changed at once, beside `/v1/me`. */
+async function measurePages(
+  { signal }: Scope,
+  service: RunningService,
+  shop: BenchmarkShop,
+  rounds: number,
+) {
+  let cursor = await beginOf(service, shop);
+  await updateAll(service, shop);
+  const readPage = async () => {
+    const { body } = await service.get(`/v1/purchases/changes?limit=10&cursor=${cursor}`, shop);
+    cursor = JSON.parse(body).next_cursor;
+  };
+  const tasks = { page: timed(readPage), me: timed(() => service.get('/v1/me', shop)) };
+  const { page, me } = await inRounds(tasks, { rounds, warmUps: 10, signal });
+  const differences = page.map((each, round) => each.wall - (me[round]?.wall ?? Number.NaN));
+  return {
+    pageMs: summaryOf(page, wall),
+    meMs: summaryOf(me, wall),
+    differenceMs: summaryOf(differences, (each) => each),
+  };
 }
 
 /** Repeats requests that wait, until the scope ends. */
