@@ -8,12 +8,7 @@ import {
 } from '../../domain/purchase-engine.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import {
-  createQueryQueue,
-  defaultClient,
-  type QueryQueue,
-  type QueryQueueOptions,
-} from '../query-queue.ts';
+import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { createChangeFeed } from './change-feed.ts';
 import type { ClickHouse } from './client.ts';
 import { type FindGeneration, type Generation, newestGeneration } from './generation.ts';
@@ -88,8 +83,8 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         signal: AbortSignal,
       ) => Promise<Result>,
     ): QueuedRead<Query, Result> =>
-    (organizationId, query, signal, client = defaultClient(organizationId)) =>
-      queries.run(client, signal, async (either) => {
+    (organizationId, query, signal, client) =>
+      queries.run({ organizationId, name: client }, signal, async (either) => {
         const generation = required(await find(organizationId, source, either));
         const result = await read(clickhouse, generation, query, either);
         return { result, asOf: generation.asOf };
