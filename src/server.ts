@@ -94,15 +94,15 @@ export async function startServer(
   const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
   const clickhouse = await openClickHouseEngine(settings, queue);
   // With ClickHouse, the worker does not update files, so their age has no meaning.
-  const oldestAsOf = () =>
+  const oldestServed = () =>
     clickhouse === null
-      ? duckdb.current().organizations.state().oldestAsOf
-      : clickhouse.servedInstants.oldest();
+      ? duckdb.current().organizations.state().oldest
+      : clickhouse.requested.oldest();
   const postgres = createPostgresEngine(fallbackDatabase, {
     ...queue,
     concurrency: fallbackConnections,
   });
-  const state = { duckdb, clickhouse, postgres, oldestAsOf, pools };
+  const state = { duckdb, clickhouse, postgres, oldestServed, pools };
   const metrics = registry && createApiMetrics(registry, state);
   const withFiles = firstAvailable(duckdb, postgres, metrics?.onFallback);
   const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
@@ -135,7 +135,7 @@ export async function startServer(
     },
     keyDatabase,
     log,
-    oldestAsOf,
+    oldestTickAsOf: () => oldestServed()?.tickAsOf ?? null,
     ...(metrics && { observer: metrics.observer }),
   });
   let listener: MetricsListener | null = null;

@@ -44,8 +44,8 @@ export type AppOptions = Settings & {
   readonly keyDatabase: Database;
   readonly log: FastifyBaseLogger;
   readonly observer?: HttpObserver;
-  /** The earliest instant that responses show; null if no files are read. */
-  readonly oldestAsOf?: () => bigint | null;
+  /** The earliest tick of a worker whose organizations are served; null if no files are read. */
+  readonly oldestTickAsOf?: () => bigint | null;
   /** The time in which a client must send a request. */
   readonly requestTimeoutMs?: number;
 };
@@ -83,9 +83,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   compressResponses(app);
   app.register(page);
-  const { keyDatabase, databaseSilenceMs, readyMaxLagMs, oldestAsOf = () => null } = options;
+  const { keyDatabase, databaseSilenceMs, readyMaxLagMs, oldestTickAsOf = () => null } = options;
   const rights = apiRights(rateLimitStore);
-  app.register(health, { keyDatabase, rights, databaseSilenceMs, readyMaxLagMs, oldestAsOf });
+  app.register(health, { keyDatabase, rights, databaseSilenceMs, readyMaxLagMs, oldestTickAsOf });
   app.register(reference, { routes });
   const serveOptions = {
     purchases: services.purchases,

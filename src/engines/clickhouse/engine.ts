@@ -13,14 +13,17 @@ import { createChangeFeed } from './change-feed.ts';
 import type { ClickHouse } from './client.ts';
 import { type FindGeneration, type Generation, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
-import { createServedInstants, type ServedInstants } from './served-instants.ts';
+import {
+  createRequestedOrganizations,
+  type RequestedOrganizations,
+} from './requested-organizations.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
 /** The engine with its change feed, and its state for metrics and probes. */
 export type ClickHouseEngine = PurchaseEngine & {
   readonly queries: Pick<QueryQueue, 'state'>;
-  readonly servedInstants: Pick<ServedInstants, 'oldest'>;
+  readonly requested: Pick<RequestedOrganizations, 'oldest'>;
   readonly changes: ChangeFeed;
 };
 
@@ -30,7 +33,7 @@ export function createClickHouseEngine(
   options: QueryQueueOptions,
 ): ClickHouseEngine {
   const queries = createQueryQueue(options);
-  const servedInstants = createServedInstants();
+  const requested = createRequestedOrganizations();
   const exports = createAbortableTasks();
   const find: FindGeneration = async (organizationId, source, signal) => {
     const deadline = AbortSignal.timeout(options.timeoutMs);
@@ -41,7 +44,7 @@ export function createClickHouseEngine(
       throw new StoreUnavailableError(`ClickHouse did not respond in ${options.timeoutMs} ms`);
     });
     if (generation === null || (source !== null && generation.source !== source)) return null;
-    servedInstants.record(organizationId, generation.asOf);
+    requested.record(organizationId, generation);
     return generation;
   };
   const newestAsOf = async (organizationId: bigint, source: string | null, signal: AbortSignal) =>
@@ -53,7 +56,7 @@ export function createClickHouseEngine(
     ...createReader(readerOptions, null),
     forSource: (source) => createReader(readerOptions, source),
     queries,
-    servedInstants,
+    requested,
     changes,
     async close() {
       await exports.close();

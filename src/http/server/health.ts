@@ -14,7 +14,7 @@ export const probes = {
     responses: { 200: z.object({ status: z.literal('ok') }) },
   },
   '/readyz': {
-    summary: 'Whether Postgres responds, the tables are usable and the purchases are fresh',
+    summary: 'Whether Postgres responds, the tables are usable and the sync worker publishes',
     responses: {
       200: z.object({ status: z.literal('ok') }),
       503: z.object({ status: z.literal('unavailable'), problem: z.string() }),
@@ -26,10 +26,10 @@ type HealthOptions = {
   readonly keyDatabase: Database;
   readonly rights: TableRights;
   readonly databaseSilenceMs: number;
-  /** The maximum age of the purchases that are served; 0: any. */
+  /** The maximum age of that tick; 0: any. */
   readonly readyMaxLagMs: number;
-  /** The earliest instant that responses show; null if no files are read. */
-  readonly oldestAsOf: () => bigint | null;
+  /** The earliest tick of a worker whose organizations are served; null if no files are read. */
+  readonly oldestTickAsOf: () => bigint | null;
 };
 
 export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
@@ -70,14 +70,14 @@ async function findProblem(options: HealthOptions): Promise<string | null> {
   try {
     const found = await wait(findTableProblem(keyDatabase, rights));
     if (found !== null) return found.message;
-    const asOf = options.oldestAsOf();
+    const asOf = options.oldestTickAsOf();
     if (readyMaxLagMs === 0 || asOf === null) return null;
     const now = sql`select ${raw(microsecondsOf('now()'))} as now`;
     const row = await wait(firstRow<{ now: bigint }>(keyDatabase, now));
     const lagMs = Number((row?.now ?? asOf) - asOf) / 1000;
     if (lagMs <= readyMaxLagMs) return null;
     return (
-      `The oldest purchases that are served are ${Math.round(lagMs / 1000)} s old. ` +
+      `The sync worker has published nothing for ${Math.round(lagMs / 1000)} s. ` +
       `READY_MAX_LAG_SECONDS allows ${readyMaxLagMs / 1000} s`
     );
   } catch {
