@@ -70,7 +70,7 @@ export async function startServer(
   const onError = (error: Error) => log.warn({ err: error }, 'lost a connection to Postgres');
   const { databasePoolSize, queryTimeoutMs } = settings;
   const openPool = (applicationName: string, max: number, statementTimeoutMs: number) =>
-    createPool(databaseUrl, { applicationName, max, statementTimeoutMs, onError });
+    createPool(databaseUrl, { applicationName, min: 1, max, statementTimeoutMs, onError });
   const database = openPool('crm-data-service api', databasePoolSize, queryTimeoutMs);
   const keyDatabase = openPool('crm-data-service api keys', databasePoolSize, keyCheckTimeoutMs);
   // An export occupies its connection until the client has read all of it.
@@ -146,8 +146,8 @@ export async function startServer(
     await purchases.close();
     await Promise.all(Object.values(pools).map((pool) => pool.end()));
   };
-  // Opens a connection before the first request. A failure does not matter.
-  await keyDatabase.query('select').catch(() => {});
+  // Other clients of Postgres may take all its connections later. A failure does not matter.
+  await Promise.allSettled([keyDatabase, database].map((pool) => pool.query('select')));
   try {
     if (registry !== null && settings.metricsListen !== null) {
       listener = await serveMetrics(registry, settings.metricsListen, 'METRICS_LISTEN');

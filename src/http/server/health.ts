@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify';
+import pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { z } from 'zod';
-import type { TableRights } from '../../postgres/database-failure.ts';
+import { describeDatabaseFailure, type TableRights } from '../../postgres/database-failure.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, firstRow } from '../../postgres/pool.ts';
 import { findTableProblem } from '../../postgres/schema.ts';
@@ -80,7 +81,15 @@ async function findProblem(options: HealthOptions): Promise<string | null> {
       `The sync worker has published nothing for ${Math.round(lagMs / 1000)} s. ` +
       `READY_MAX_LAG_SECONDS allows ${readyMaxLagMs / 1000} s`
     );
-  } catch {
-    return 'Postgres does not respond';
+  } catch (error) {
+    return describeFailure(error);
   }
+}
+
+/** Without the message of Postgres, which may name roles and addresses: probes need no key. */
+function describeFailure(error: unknown): string {
+  const advice = describeDatabaseFailure(error)?.advice;
+  return error instanceof pg.DatabaseError && advice !== undefined
+    ? `Postgres refused the connection (SQLSTATE ${error.code}). ${advice}`
+    : 'Postgres does not respond';
 }
