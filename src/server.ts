@@ -73,7 +73,7 @@ export async function startServer(
   const onError = (error: Error) => log.warn({ err: error }, 'lost a connection to Postgres');
   const { databasePoolSize, queryTimeoutMs } = settings;
   const openPool = (applicationName: string, max: number, statementTimeoutMs: number) =>
-    createPool(databaseUrl, { applicationName, max, statementTimeoutMs, onError });
+    createPool(databaseUrl, { applicationName, min: 1, max, statementTimeoutMs, onError });
   const database = openPool('crm-data-service api', databasePoolSize, queryTimeoutMs);
   const keyDatabase = openPool('crm-data-service api keys', databasePoolSize, keyCheckTimeoutMs);
   // An export occupies its connection until the client has read all of it.
@@ -97,15 +97,15 @@ export async function startServer(
   const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
   const clickhouse = await openClickHouseEngine(settings, queue);
   // With ClickHouse, the worker does not update files, so their age has no meaning.
-  const oldestAsOf = () =>
+  const oldestServed = () =>
     clickhouse === null
-      ? duckdb.current().organizations.state().oldestAsOf
-      : clickhouse.servedInstants.oldest();
+      ? duckdb.current().organizations.state().oldest
+      : clickhouse.requested.oldest();
   const postgres = createPostgresEngine(fallbackDatabase, {
     ...queue,
     concurrency: fallbackConnections,
   });
-  const state = { duckdb, clickhouse, postgres, oldestAsOf, pools };
+  const state = { duckdb, clickhouse, postgres, oldestServed, pools };
   const metrics = registry && createApiMetrics(registry, state);
   const withFiles = firstAvailable(duckdb, postgres, metrics?.onFallback);
   const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
@@ -138,7 +138,7 @@ export async function startServer(
     },
     keyDatabase,
     log,
-    oldestAsOf,
+    oldestTickAsOf: () => oldestServed()?.tickAsOf ?? null,
     ...(clickhouse && { findStoreProblem: clickhouse.findProblem }),
     ...(metrics && { observer: metrics.observer }),
   });
@@ -150,8 +150,8 @@ export async function startServer(
     await purchases.close();
     await Promise.all(Object.values(pools).map((pool) => pool.end()));
   };
-  // Opens a connection before the first request. A failure does not matter.
-  await keyDatabase.query('select').catch(() => {});
+  // Other clients of Postgres may take all its connections later. A failure does not matter.
+  await Promise.allSettled([keyDatabase, database].map((pool) => pool.query('select')));
   try {
     if (registry !== null && settings.metricsListen !== null) {
       listener = await serveMetrics(registry, settings.metricsListen, 'METRICS_LISTEN');

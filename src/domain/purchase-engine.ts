@@ -74,7 +74,7 @@ export type StoreFiles = {
 /** A result, and the instant (microseconds since 1970) of the data that it shows. */
 export type AsOf<Result> = { readonly result: Result; readonly asOf: bigint };
 
-/** Queries of one `client`, by default the organization, share a queue. */
+/** The organization's queries without a `client` count as those of one. */
 export type QueuedRead<Query, Result> = (
   organizationId: bigint,
   query: Query,

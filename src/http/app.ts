@@ -45,8 +45,8 @@ export type AppOptions = Settings & {
   readonly keyDatabase: Database;
   readonly log: FastifyBaseLogger;
   readonly observer?: HttpObserver;
-  /** The earliest instant that responses show; null if no files are read. */
-  readonly oldestAsOf?: () => bigint | null;
+  /** The earliest tick of a worker whose organizations are served; null if no files are read. */
+  readonly oldestTickAsOf?: () => bigint | null;
   /** Why the store of purchases cannot be used; null if it can. */
   readonly findStoreProblem?: () => Promise<string | null>;
   /** The time in which a client must send a request. */
@@ -88,12 +88,10 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   compressResponses(app);
   app.register(page);
+  const { keyDatabase, databaseSilenceMs, readyMaxLagMs } = options;
   app.register(health, {
-    keyDatabase: options.keyDatabase,
-    rights: apiRights(rateLimitStore),
-    databaseSilenceMs: options.databaseSilenceMs,
-    readyMaxLagMs: options.readyMaxLagMs,
-    oldestAsOf: options.oldestAsOf ?? (() => null),
+    ...{ keyDatabase, databaseSilenceMs, readyMaxLagMs, rights: apiRights(rateLimitStore) },
+    oldestTickAsOf: options.oldestTickAsOf ?? (() => null),
     findStoreProblem: options.findStoreProblem ?? (async () => null),
   });
   app.register(reference, { routes });

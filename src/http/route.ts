@@ -19,7 +19,7 @@ export type ApiRequest<Path, Query> = {
   readonly purchases: PurchaseReader;
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Identifies the API key's queue in the query pool. */
+  /** Identifies the API key in the queue of queries. */
   readonly client: string;
 };
 

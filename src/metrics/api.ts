@@ -3,6 +3,7 @@ import type { ClickHouseEngine } from '../engines/clickhouse/engine.ts';
 import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
 import { unavailabilities } from '../engines/duckdb/served-organization.ts';
 import type { PostgresEngine } from '../engines/postgres/engine.ts';
+import type { ServedInstants } from '../engines/served-instants.ts';
 import { cacheResults, exportOutcomes, type HttpObserver, limits } from '../http/observer.ts';
 import type { Database } from '../postgres/pool.ts';
 import { addDuckDBMemory } from './duckdb-memory.ts';
@@ -13,8 +14,8 @@ export type ApiState = {
   readonly duckdb: Pick<DuckDBEngine, 'current'>;
   readonly clickhouse: Pick<ClickHouseEngine, 'queries'> | null;
   readonly postgres: Pick<PostgresEngine, 'queries'>;
-  /** The oldest instant of purchases that are served; null if none are. */
-  readonly oldestAsOf: () => bigint | null;
+  /** The earliest instants of the organizations that are served; null if none are. */
+  readonly oldestServed: () => ServedInstants | null;
   /** The connection pools by what they serve. */
   readonly pools: Readonly<Record<'keys' | 'lists' | 'purchases', Database>>;
 };
@@ -120,7 +121,7 @@ function createExportMetrics(registry: Registry): ExportObserver {
 
 function addState(
   registry: Registry,
-  { duckdb, clickhouse, postgres, oldestAsOf, pools }: ApiState,
+  { duckdb, clickhouse, postgres, oldestServed, pools }: ApiState,
 ): void {
   addGauge(
     registry,
@@ -149,8 +150,10 @@ function addState(
     'Age of the oldest X-Data-As-Of of the organizations that are served; none if none is',
     [],
     () => {
-      const asOf = oldestAsOf();
-      return asOf === null ? [] : [[{}, Math.max(0, Date.now() / 1000 - Number(asOf) / 1e6)]];
+      const oldest = oldestServed();
+      return oldest === null
+        ? []
+        : [[{}, Math.max(0, Date.now() / 1000 - Number(oldest.asOf) / 1e6)]];
     },
   );
   addGauge(registry, 'crm_postgres_connections', 'Connections to Postgres', ['pool', 'state'], () =>

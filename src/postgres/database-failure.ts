@@ -103,6 +103,12 @@ const conditions: readonly Condition[] = [
   },
   {
     code: /^53300$/,
+    text: /for (role|database)/,
+    advice: 'Raise the limit: `alter role … connection limit …`, or `alter database …`.',
+    isTransient: true,
+  },
+  {
+    code: /^53300$/,
     advice: 'Raise max_connections, or close connections of others.',
     isTransient: true,
   },

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Sql } from 'sql-template-tag';
 import { cancelRepeatedly } from './cancellation.ts';
+import { SharingPool } from './sharing-pool.ts';
 
 export type Database = pg.Pool;
 export type Connection = pg.ClientBase;
@@ -15,6 +16,8 @@ export const exactTypes: pg.CustomTypesConfig = {
 
 type PoolOptions = {
   readonly max: number;
+  /** Open connections that are not closed when idle. */
+  readonly min?: number;
   /** Shown in pg_stat_activity. */
   readonly applicationName: string;
   readonly statementTimeoutMs?: number;
@@ -27,8 +30,9 @@ type PoolOptions = {
 const graceMs = 2_000;
 
 export function createPool(databaseUrl: string, options: PoolOptions): Database {
-  const pool = new pg.Pool({
+  const pool = new SharingPool({
     connectionString: databaseUrl,
+    min: options.min ?? 0,
     max: options.max,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,

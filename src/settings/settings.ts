@@ -62,7 +62,7 @@ const definitions = {
   /** Where the API and the worker serve their metrics; null: nowhere. */
   metricsListen: ['METRICS_LISTEN', listenAddress()],
   syncMetricsListen: ['SYNC_METRICS_LISTEN', listenAddress()],
-  /** /readyz fails if the purchases that are served are older; 0: at any age. */
+  /** /readyz fails if the worker has published nothing for longer; 0: at any age. */
   readyMaxLagMs: ['READY_MAX_LAG_SECONDS', seconds(0, 86_400, 0)],
   /** The base of `html_url`, without a slash at its end. Undefined: the API's own page. */
   publicAppUrl: [

@@ -30,23 +30,28 @@ function createRecordedPool(instance: DuckDBInstance, options: Partial<QueryQueu
   return {
     /** The names of the queries that run or ran. */
     started,
-    /** Runs a query, by default an endless one. Its name is the client and a number. */
+    /**
+     * Runs a query, by default an endless one. Its name is a letter for the organization, one for the client,
+     * and a number.
+     */
     run(
       name: string,
       query = (connection: DuckDBConnection): Promise<unknown> => connection.run(endless),
     ): Query {
-      const client = new AbortController();
-      const result = pool.run(name.slice(0, 1), client.signal, (connection) => {
+      const connected = new AbortController();
+      const organizationId = BigInt(name.charCodeAt(0));
+      const client = { organizationId, name: name.slice(1, 2) };
+      const result = pool.run(client, connected.signal, (connection) => {
         started.push(name);
         return query(connection);
       });
       const outcome = result.catch((error: unknown) => error);
-      const running = { outcome, abort: () => client.abort(disconnected) };
+      const running = { outcome, abort: () => connected.abort(disconnected) };
       queries.push(running);
       return running;
     },
-    async expectUsable(client = 'z') {
-      expect(await this.run(client, quick).outcome).toEqual([[42]]);
+    async expectUsable(name = 'zz') {
+      expect(await this.run(name, quick).outcome).toEqual([[42]]);
     },
     /** Requires that these queries and no others start. Concurrent ones start in any order. */
     async expectStarted(...names: string[]) {
@@ -82,7 +87,7 @@ const it = test
 describe('the query pool of DuckDB', () => {
   it('ends a query whose client disconnects between two statements', async ({ open }) => {
     const pool = open();
-    const query = pool.run('a', async (connection) => {
+    const query = pool.run('aa', async (connection) => {
       await connection.run('select 1');
       query.abort();
       // The interrupt finds no query to end.
@@ -95,70 +100,99 @@ describe('the query pool of DuckDB', () => {
 
   it('removes an aborted query from the queue at once', async ({ open }) => {
     const pool = open();
-    const first = pool.run('a1');
-    const second = pool.run('a2');
+    const first = pool.run('aa1');
+    const second = pool.run('aa2');
     second.abort();
     expect(await second.outcome).toBe(disconnected);
-    await pool.expectStarted('a1');
+    await pool.expectStarted('aa1');
     first.abort();
     await pool.expectUsable();
-    expect(pool.started).toEqual(['a1', 'z']);
+    expect(pool.started).toEqual(['aa1', 'zz']);
   });
 
   it('counts the time in the queue towards the deadline of a query', async ({ open }) => {
     const pool = open({ timeoutMs: 1_000 });
     let end = () => {};
-    const first = pool.run('a1', () => new Promise<void>((resolve) => (end = resolve)));
-    await pool.expectStarted('a1');
-    expect(await pool.run('b1').outcome).toBeInstanceOf(QueueFullError);
-    // The deadline of a1 has passed too. It keeps its slot until it ends.
-    expect(pool.started).toEqual(['a1']);
+    const first = pool.run('aa1', () => new Promise<void>((resolve) => (end = resolve)));
+    await pool.expectStarted('aa1');
+    expect(await pool.run('bb1').outcome).toBeInstanceOf(QueueFullError);
+    // The deadline of aa1 has passed too. It keeps its slot until it ends.
+    expect(pool.started).toEqual(['aa1']);
     end();
     expect(await first.outcome).toBeInstanceOf(QueryTimeoutError);
     await pool.expectUsable();
   });
 
-  it('runs the query of another client next, before the queued queries of one client', async ({
-    open,
-  }) => {
-    const pool = open();
-    const flood = Array.from({ length: 50 }, (_, index) => pool.run(`a${index}`));
-    const [one, other] = [pool.run('b1', quick), pool.run('b2', quick)];
-    await pool.expectStarted('a0');
-    flood[0]?.abort();
-    expect(await one.outcome).toEqual([[42]]);
-    await pool.expectStarted('a0', 'b1', 'a1');
-    flood[1]?.abort();
-    expect(await other.outcome).toEqual([[42]]);
-  });
+  it.for([
+    ['organization', 'bb'],
+    ['client of the organization', 'ab'],
+  ])(
+    'runs a query of another %s next, before the queue of one client',
+    async ([, other], { open }) => {
+      const pool = open();
+      const flood = Array.from({ length: 50 }, (_, index) => pool.run(`aa${index}`));
+      const [one, two] = [pool.run(`${other}1`, quick), pool.run(`${other}2`, quick)];
+      await pool.expectStarted('aa0');
+      flood[0]?.abort();
+      // The first query of the flood waits longer.
+      await pool.expectStarted('aa0', 'aa1');
+      flood[1]?.abort();
+      expect(await one.outcome).toEqual([[42]]);
+      await pool.expectStarted('aa0', 'aa1', `${other}1`, 'aa2');
+      flood[2]?.abort();
+      expect(await two.outcome).toEqual([[42]]);
+    },
+  );
 
-  it('leaves a slot free for other clients', async ({ open }) => {
-    const pool = open({ concurrency: 3 });
-    const flood = Array.from({ length: 10 }, (_, index) => pool.run(`a${index}`));
-    for (let count = 0; count < 5; count += 1) await pool.expectUsable('b');
-    await pool.expectStarted('a0', 'a1', 'b', 'b', 'b', 'b', 'b');
-    flood[0]?.abort();
-    await pool.expectStarted('a0', 'a1', 'b', 'b', 'b', 'b', 'b', 'a2');
-  });
-
-  it('runs the queries that waited longest first, if three clients have queued queries', async ({
+  it('leaves a slot free for other organizations, however many clients one has', async ({
     open,
   }) => {
     const pool = open({ concurrency: 3 });
-    const flood = Array.from({ length: 4 }, (_, index) => pool.run(`a${index}`));
-    const [, , waiting] = [pool.run('b1'), pool.run('b2'), pool.run('c1', quick)];
-    await pool.expectStarted('a0', 'a1', 'b1');
+    const flood = ['aa', 'ab', 'ac', 'ad', 'ae', 'af'].map((client) => pool.run(`${client}1`));
+    for (let count = 0; count < 5; count += 1) await pool.expectUsable('bb');
+    await pool.expectStarted('aa1', 'ab1', 'bb', 'bb', 'bb', 'bb', 'bb');
     flood[0]?.abort();
-    await pool.expectStarted('a0', 'a1', 'b1', 'b2');
-    flood[1]?.abort();
-    expect(await waiting.outcome).toEqual([[42]]);
-    await pool.expectStarted('a0', 'a1', 'b1', 'b2', 'c1', 'a2');
+    await pool.expectStarted('aa1', 'ab1', 'bb', 'bb', 'bb', 'bb', 'bb', 'ac1');
+  });
+
+  it('lets one client occupy all slots of its organization', async ({ open }) => {
+    const pool = open({ concurrency: 3 });
+    for (const name of ['aa1', 'aa2', 'aa3']) pool.run(name);
+    await pool.expectUsable('bb');
+    await pool.expectStarted('aa1', 'aa2', 'bb');
+  });
+
+  it('takes turns between organizations, and then between the clients of each', async ({
+    open,
+  }) => {
+    const pool = open({ concurrency: 1 });
+    const names = ['aa1', 'aa2', 'aa3', 'ab1', 'ab2', 'ac1', 'bb1', 'bb2', 'cc1'];
+    const queries = new Map(names.map((name) => [name, pool.run(name)]));
+    const order = ['aa1', 'aa2', 'bb1', 'cc1', 'ab1', 'bb2', 'ac1', 'aa3', 'ab2'];
+    for (const [index, name] of order.entries()) {
+      await pool.expectStarted(...order.slice(0, index + 1));
+      queries.get(name)?.abort();
+    }
+  });
+
+  it('refuses no query of another organization while one has as many in the queue as it may have', async ({
+    open,
+  }) => {
+    const pool = open({ queueLimit: 5, queueLimitPerClient: 2 });
+    const queries = ['aa0', 'aa1', 'aa2', 'ab1'].map((name) => pool.run(name));
+    for (const name of ['aa3', 'ab2', 'ac1']) {
+      expect(await pool.run(name).outcome).toBeInstanceOf(QueueFullError);
+    }
+    const others = [pool.run('bb1', quick), pool.run('bb2', quick)];
+    expect(await pool.run('cc1').outcome).toBeInstanceOf(QueueFullError);
+    for (const { abort } of queries) abort();
+    for (const { outcome } of others) expect(await outcome).toEqual([[42]]);
   });
 
   it('runs the queries in the queue before it closes', async ({ open }) => {
     const pool = open();
-    const running = pool.run('a1');
-    const waiting = pool.run('b1', quick);
+    const running = pool.run('aa1');
+    const waiting = pool.run('bb1', quick);
     const closing = pool.close();
     running.abort();
     await closing;

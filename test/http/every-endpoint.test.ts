@@ -173,7 +173,9 @@ describe.each(listEndpoints)('the list /v1$path', (endpoint) => {
     const foreign = other.ids[resource][0];
     const unknown = encodeId(resource, 10n ** 12n);
     for (const cursor of [...ofOtherTypes, foreign, `${foreign}x`, unknown, 'abc']) {
-      expectRefusal(await getList(`starting_after=${cursor}`), 'invalid_request', 'starting_after');
+      const response = await getList(`starting_after=${cursor}`);
+      const { error } = expectRefusal(response, 'invalid_request', 'starting_after');
+      expect(error.message).toContain('X-Next-Cursor');
     }
   });
 

@@ -8,7 +8,6 @@ import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
 import { lockTables } from '../support/locks.ts';
 import { testServices } from '../support/services.ts';
-import { addKey } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('a key whose queries exceed the queue limit', () => {
@@ -21,9 +20,9 @@ describe('a key whose queries exceed the queue limit', () => {
   /** Holds queries until `awaited` of them have arrived, and then passes all to DuckDB at once. */
   let gate: { readonly awaited: number; readonly open: () => void; readonly opened: Promise<void> };
 
-  it.beforeAll(async ({ database, directory, shop, worker }) => {
+  it.beforeAll(async ({ database, directory, shop, otherShop, worker }) => {
     ({ secret: busyKey } = shop);
-    ({ secret: otherKey } = await addKey(database.pool, shop.organizationId));
+    ({ secret: otherKey } = otherShop);
     await worker.syncAll();
     engine = await createTestDuckDBEngine(directory, {
       concurrency: 1,
@@ -64,7 +63,7 @@ describe('a key whose queries exceed the queue limit', () => {
     return api.get(`/v1/purchases/stats?min_value_in_cents=${sent}`, secret);
   };
 
-  it('is refused with 429 and Retry-After, and other keys are not', async () => {
+  it('is refused with 429 and Retry-After, and the key of another organization is not', async () => {
     closeGate(7);
     const flood = Array.from({ length: 6 }, () => getUncached(busyKey));
     const other = getUncached(otherKey);
@@ -88,10 +87,11 @@ describe('a key whose queries exceed the queue limit', () => {
 });
 
 describe('a key whose queries wait for Postgres', () => {
-  it('leaves one of two connections to other keys', { timeout: 60_000 }, async ({
+  it('leaves one of two connections to other organizations', { timeout: 60_000 }, async ({
     database,
     newDirectory,
     newShop,
+    otherShop,
   }) => {
     const applicationName = 'fair queue';
     const pool = createPool(database.url, { max: 2, applicationName });
@@ -100,7 +100,6 @@ describe('a key whose queries wait for Postgres', () => {
     const api = await createTestApi(database.pool, newDirectory, {
       services: testServices(database.pool, engine),
     });
-    const other = await addKey(database.pool, newShop.organizationId);
     const getStats = (secret: string) => api.get('/v1/purchases/stats', secret);
     const untilLocked = async (count: number) => {
       const waiting = `select from pg_stat_activity
@@ -114,7 +113,7 @@ describe('a key whose queries wait for Postgres', () => {
     await untilLocked(1);
     while (engine.queries.state().waiting < limits.queueLimitPerClient) await sleep(5);
     expectRefusal(await getStats(newShop.secret), 'rate_limited');
-    const series = api.get('/v1/purchases/timeseries?interval=day', other.secret);
+    const series = api.get('/v1/purchases/timeseries?interval=day', otherShop.secret);
     await untilLocked(2);
     await unlock();
     for (const response of [series, ...flood]) expect((await response).statusCode).toBe(200);

@@ -190,7 +190,11 @@ describe('the API during an outage of Postgres', () => {
   });
 
   it.for([
-    ['Postgres does not respond', refuseConnections],
+    [
+      'Postgres refused the connection (SQLSTATE 55000). ' +
+        'Allow connections: `alter database … with allow_connections true`.',
+      refuseConnections,
+    ],
     [
       'The role of DATABASE_URL lacks rights on segments.',
       (role: TestRole) => database.pool.query(`revoke select on segments from ${role.name}`),
@@ -205,9 +209,11 @@ describe('the API during an outage of Postgres', () => {
       const { get } = start(role.url);
       expect((await get('/readyz', null)).statusCode).toBe(200);
       await cause(role);
-      const response = await get('/readyz', null);
-      expect(response.statusCode).toBe(503);
-      expect(response.json()).toEqual({ status: 'unavailable', problem });
+      // The pool may use a connection that Postgres is ending.
+      await expect
+        .poll(async () => (await get('/readyz', null)).json(), { timeout: 10_000 })
+        .toEqual({ status: 'unavailable', problem });
+      expect((await get('/readyz', null)).statusCode).toBe(503);
       expect((await get('/healthz', null)).statusCode).toBe(200);
     } finally {
       await allowConnections();

@@ -5,6 +5,7 @@ import { test as it } from '../support/fixtures.ts';
 import type { Item } from '../support/paging.ts';
 import { addRow } from '../support/rows.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { expectRefusal } from './refusal.ts';
 
 type Page = { readonly data: readonly Item[]; readonly next: string | undefined };
 
@@ -14,6 +15,12 @@ function pageOf(response: Awaited<ReturnType<TestApi['get']>>): Page {
   const next = response.headers['x-next-cursor'] as string | undefined;
   expect(next !== undefined).toBe(hasMore);
   return { data, next };
+}
+
+/** The id of a deleted row is no cursor, and the error names the cursor that is one. */
+function expectUnknown(response: Awaited<ReturnType<TestApi['get']>>): void {
+  const { error } = expectRefusal(response, 'invalid_request', 'starting_after');
+  expect(error.message).toContain('X-Next-Cursor of the previous page');
 }
 
 /** The lists, with the table and the column that each sorts by. */
@@ -59,6 +66,7 @@ describe('a walk through a list whose cursor row moves', () => {
         [last],
       );
       const shown = first.data.map(({ id }) => id);
+      if (move === 'away') expectUnknown(await api.get(`${url}starting_after=${shown[2]}`, secret));
       for (let page = first; page.next !== undefined; ) {
         page = await get(`&starting_after=${page.next}`);
         shown.push(...page.data.map(({ id }) => id));
@@ -108,6 +116,9 @@ describe('a walk through purchases whose cursor row moves', () => {
         [decodeId('purchase', last)],
       );
       await publish();
+      if (move === 'away') {
+        expectUnknown(await api.get(`/v1/purchases?starting_after=${last}`, secret));
+      }
       const rest = await get(`/v1/purchases?limit=9&starting_after=${first.next}`);
       const shown = [...first.data, ...rest.data].map(({ id }) => id);
       expect(shown).toEqual([...ids, ...(move === 'down' ? [last] : [])]);

@@ -31,11 +31,11 @@ export async function createTestApi(
   options: Partial<AppOptions> = {},
 ): Promise<TestApi> {
   const duckdb = await createTestDuckDBEngine(dataDirectory);
-  const oldestAsOf = () => duckdb.current().organizations.state().oldestAsOf;
+  const oldestServed = () => duckdb.current().organizations.state().oldest;
   const pools = { keys: database, lists: database, purchases: database };
   const registry = new Registry();
   const postgres = createPostgresEngine(database);
-  const state = { duckdb, clickhouse: null, postgres, oldestAsOf, pools };
+  const state = { duckdb, clickhouse: null, postgres, oldestServed, pools };
   const metrics = createApiMetrics(registry, state);
   const purchases = firstAvailable(duckdb, postgres, metrics.onFallback);
   const changes = createChangeFeed({
@@ -47,7 +47,7 @@ export async function createTestApi(
     rateLimitPerMinute: 1_000_000,
     failedKeysPerMinute: 1_000_000,
     log: createRecordedLog(),
-    oldestAsOf,
+    oldestTickAsOf: () => oldestServed()?.tickAsOf ?? null,
     observer: metrics.observer,
     ...options,
   });

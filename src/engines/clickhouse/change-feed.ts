@@ -11,7 +11,7 @@ import {
 import { createWaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createWaiters, type Waiter } from '../../domain/waiters.ts';
 import { newestTick } from '../../purchase-store/published-tick.ts';
-import { defaultClient, type QueryQueue } from '../query-queue.ts';
+import type { QueryQueue } from '../query-queue.ts';
 import type { ClickHouse } from './client.ts';
 import type { FindGeneration, Generation } from './generation.ts';
 import { readPurchase } from './list.ts';
@@ -155,7 +155,7 @@ export function createChangeFeed({ clickhouse, queries, find }: FeedOptions): Ch
   return {
     read: (organizationId, source, query, waiting = {}) =>
       readOrWait(waiters, query, waiting, () =>
-        queries.run(defaultClient(organizationId), waiting.signal, async (signal) => {
+        queries.run({ organizationId }, waiting.signal, async (signal) => {
           const generation = await published(organizationId, source, signal);
           const page = await readChanges(clickhouse, generation, query, signal);
           return { page, wanted: { organizationId, from: generation.changesUntil + 1n } };

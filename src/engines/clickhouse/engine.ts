@@ -11,25 +11,23 @@ import {
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { servedSourceOf } from '../../purchase-store/shown.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import {
-  createQueryQueue,
-  defaultClient,
-  type QueryQueue,
-  type QueryQueueOptions,
-} from '../query-queue.ts';
+import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { createChangeFeed } from './change-feed.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import { type FindGeneration, type Generation, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
+import {
+  createRequestedOrganizations,
+  type RequestedOrganizations,
+} from './requested-organizations.ts';
 import { table } from './schema.ts';
-import { createServedInstants, type ServedInstants } from './served-instants.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
 /** The engine with its change feed, and its state for metrics and probes. */
 export type ClickHouseEngine = PurchaseEngine & {
   readonly queries: Pick<QueryQueue, 'state'>;
-  readonly servedInstants: Pick<ServedInstants, 'oldest'>;
+  readonly requested: Pick<RequestedOrganizations, 'oldest'>;
   readonly changes: ChangeFeed;
   /** Why ClickHouse cannot answer queries now; null if it can. */
   findProblem(): Promise<string | null>;
@@ -44,7 +42,7 @@ export function createClickHouseEngine(
   options: QueryQueueOptions,
 ): ClickHouseEngine {
   const queries = createQueryQueue(options);
-  const servedInstants = createServedInstants();
+  const requested = createRequestedOrganizations();
   const exports = createAbortableTasks();
   const find: FindGeneration = async (organizationId, source, signal) => {
     const deadline = AbortSignal.timeout(options.timeoutMs);
@@ -56,7 +54,7 @@ export function createClickHouseEngine(
     });
     if (generation === null) return null;
     if (source !== null && servedSourceOf(generation) !== source) return null;
-    servedInstants.record(organizationId, generation.asOf);
+    requested.record(organizationId, generation);
     return generation;
   };
   const newestAsOf = async (organizationId: bigint, source: string | null, signal: AbortSignal) =>
@@ -68,7 +66,7 @@ export function createClickHouseEngine(
     ...createReader(readerOptions, null),
     forSource: (source) => createReader(readerOptions, source),
     queries,
-    servedInstants,
+    requested,
     changes,
     findProblem: () => findProblem(clickhouse),
     async close() {
@@ -114,8 +112,8 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         signal: AbortSignal,
       ) => Promise<Result>,
     ): QueuedRead<Query, Result> =>
-    (organizationId, query, signal, client = defaultClient(organizationId)) =>
-      queries.run(client, signal, async (either) => {
+    (organizationId, query, signal, client) =>
+      queries.run({ organizationId, name: client }, signal, async (either) => {
         const generation = required(await find(organizationId, source, either));
         const result = await read(clickhouse, generation, query, either);
         return { result, asOf: generation.asOf };

@@ -31,6 +31,8 @@ export type Generation = Load &
   GenerationRows & {
     /** No other content of the organization ever has the name. */
     readonly name: string;
+    /** The instant of the worker's tick, which may not include the organization. */
+    readonly tickAsOf: bigint;
     /** Changes with lower numbers may be missing in the change feed. */
     readonly changesSince: bigint;
   };
@@ -118,6 +120,7 @@ export async function newestGeneration(
   const shown = {
     ...load,
     ...shownWatermark(organizationId, load, tick),
+    tickAsOf: tick?.asOf ?? load.asOf,
     changesUntil: highest([load, ...(tick === null ? [] : [tick])], 'changesUntil'),
     // Each worker removes the changes of all.
     changesSince: highest(ticks, 'changesSince'),

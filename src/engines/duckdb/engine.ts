@@ -13,7 +13,7 @@ import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/
 import { bytesOf } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import { defaultClient, type QueryQueueOptions } from '../query-queue.ts';
+import type { QueryQueueOptions } from '../query-queue.ts';
 import type { Generation } from './generation.ts';
 import { interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
@@ -184,9 +184,9 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       ) => Promise<Result>,
       readsFirsts: (generation: Generation, query: Query) => boolean = () => false,
     ): QueuedRead<Query, Result> =>
-    (organizationId, query, signal, client = defaultClient(organizationId)) =>
+    (organizationId, query, signal, client) =>
       withParts(({ queries, organizations, periodTables }) =>
-        queries.run(client, signal, (connection) =>
+        queries.run({ organizationId, name: client }, signal, (connection) =>
           organizations.withEviction(() =>
             organizations.use(
               organizationId,

@@ -1,6 +1,7 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { connectKeepingStatements, type KeepingConnection } from '../../duckdb/connection.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
+import type { QueryClient } from '../turns.ts';
 import { interruptible } from './interruption.ts';
 
 /** One or several SQL statements, on a connection that no other query uses meanwhile. */
@@ -13,7 +14,7 @@ type Query<Result> = (connection: DuckDBConnection) => Promise<Result>;
  */
 export type QueryPool = Pick<QueryQueue, 'state' | 'close'> & {
   run<Result>(
-    client: string,
+    client: QueryClient,
     signal: AbortSignal | undefined,
     query: Query<Result>,
   ): Promise<Result>;

@@ -18,6 +18,7 @@ import { layoutVersion } from '../../purchase-store/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../purchase-store/open-store.ts';
 import type { TickReader } from '../../purchase-store/published-tick.ts';
 import { servedSourceOf } from '../../purchase-store/shown.ts';
+import type { ServedInstants } from '../served-instants.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { type Shown, ShownInstant } from './shown-instant.ts';
 import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
@@ -101,12 +102,14 @@ export class ServedOrganization {
     return this.#opened !== null;
   }
 
-  /** The instant that a response would show now; null if queries do not read files. */
-  get servedAsOf(): bigint | null {
+  /** The instants of a response now; null if queries do not read files. */
+  get servedInstants(): ServedInstants | null {
     const opened = this.#opened;
     // Without CURRENT, the files have been removed with their organization.
     if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
-    return this.#shown.advance(opened.store.current, this.#options.ticks.of(this.id)).asOf;
+    const tick = this.#options.ticks.of(this.id);
+    const { asOf } = this.#shown.advance(opened.store.current, tick);
+    return { asOf, tickAsOf: tick?.asOf ?? asOf };
   }
 
   get unavailability(): Unavailability {

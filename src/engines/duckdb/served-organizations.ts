@@ -5,6 +5,7 @@ import { isOutOfMemory } from '../../duckdb/memory.ts';
 import { isOutOfFiles } from '../../process/open-files.ts';
 import { createBases } from '../../purchase-store/open-store.ts';
 import { createTickReader } from '../../purchase-store/published-tick.ts';
+import { oldestOf, type ServedInstants } from '../served-instants.ts';
 import { createBaseCache, type Generation } from './generation.ts';
 import { type Lease, ServedOrganization, type Unavailability } from './served-organization.ts';
 import type { SharedBase } from './versioned-store.ts';
@@ -28,8 +29,8 @@ export type Organizations = {
   ): Promise<Result>;
   /** Why a query of the organization was not answered from its files. */
   unavailability(organizationId: bigint): Unavailability;
-  /** The organizations whose files are open, and the earliest instant that their responses show. */
-  state(): { readonly open: number; readonly oldestAsOf: bigint | null };
+  /** The organizations whose files are open, and their earliest instants. */
+  state(): { readonly open: number; readonly oldest: ServedInstants | null };
   /** Runs `work`. If memory or descriptors run out, closes unused files and runs `work` once more. */
   withEviction<Result>(work: () => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
@@ -96,14 +97,10 @@ export function createOrganizations(
     unavailability: (organizationId) => all.get(organizationId)?.unavailability ?? 'not_loaded',
 
     state() {
-      let open = 0;
-      let oldestAsOf: bigint | null = null;
-      for (const { isOpen, servedAsOf } of all.values()) {
-        if (isOpen) open += 1;
-        if (servedAsOf === null) continue;
-        if (oldestAsOf === null || servedAsOf < oldestAsOf) oldestAsOf = servedAsOf;
-      }
-      return { open, oldestAsOf };
+      const organizations = [...all.values()];
+      const open = organizations.filter(({ isOpen }) => isOpen).length;
+      const served = organizations.flatMap(({ servedInstants }) => servedInstants ?? []);
+      return { open, oldest: oldestOf(served) };
     },
 
     withEviction,

@@ -10,12 +10,7 @@ import type {
 } from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, firstRow, inSnapshot, withConnection } from '../../postgres/pool.ts';
-import {
-  createQueryQueue,
-  defaultClient,
-  type QueryQueue,
-  type QueryQueueOptions,
-} from '../query-queue.ts';
+import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
@@ -51,13 +46,15 @@ export function createPostgresEngine(
     <Query, Result>(
       read: (connection: pg.ClientBase, organizationId: bigint, query: Query) => Promise<Result>,
     ): QueuedRead<Query, Result> =>
-    (organizationId, query, signal, client = defaultClient(organizationId)) => {
+    (organizationId, query, signal, client) => {
       const work: SnapshotWork<AsOf<Result>> = async (connection, readInstant) => {
         await lockTable(connection);
         const result = await read(connection, organizationId, query);
         return { result, asOf: await readInstant() };
       };
-      return queries.run(client, signal, (either) => withInstant(database, work, either));
+      return queries.run({ organizationId, name: client }, signal, (either) =>
+        withInstant(database, work, either),
+      );
     };
 
   const reader: PurchaseReader = {

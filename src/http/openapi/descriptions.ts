@@ -2,7 +2,7 @@
 export const parameterDescriptions: Readonly<Record<string, string>> = {
   limit: 'How many items a page has at most.',
   starting_after:
-    'The `id` of the last item of the previous page, or its `X-Next-Cursor` (an addition). Continue while `has_more` is `true`.',
+    'The `id` of the last item of the previous page, or the `X-Next-Cursor` of the page (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
   sort: 'Highest or most recent first. Without it, newest first (flows and campaigns: most recently updated first, with and without it).',
   customer_id: 'The customer; on purchase lists and statistics, purchases of this customer.',
   purchase_id: 'The purchase.',
@@ -80,7 +80,7 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Fields without a value** are omitted.
 - **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`,
   or follow the header \`Link\` while there is one. The link, and the cursor in
-  \`X-Next-Cursor\`, go on where the page ended, also if its last item changes.
+  \`X-Next-Cursor\`, go on where the page ended, also if its last item changes or is deleted.
 - **Parameters** that are unknown, repeated, empty or malformed are refused with \`422\`
   and named in \`error.param\`: a typing error never changes a total. An invalid cursor in
   \`starting_after\`, and a query string that cannot be decoded, are refused with \`400\`.

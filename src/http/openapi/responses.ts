@@ -1,3 +1,4 @@
+import { invalidCursorMessage } from '../request/cursor.ts';
 import { type ErrorType, errorStatuses } from '../response/errors.ts';
 
 const requestIdExample = 'req_5014d0e4391ad0db0b322feb';
@@ -96,8 +97,8 @@ export const headers = {
     'x-addition': true,
     required: false,
     description:
-      'The `starting_after` of the next page; only if `has_more` is `true`. Of changes, the next ' +
-      '`cursor`, always. An addition.',
+      'The `starting_after` of the next page, also after the last item was deleted; only if ' +
+      '`has_more` is `true`. Of changes, the next `cursor`, always. An addition.',
     schema: { type: 'string', examples: ['pur_5Zq7XnTkLw3B.c1767225600000000'] },
   },
   Link: {
@@ -138,7 +139,7 @@ type DocumentedError = {
 const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   invalid_request: {
     description: 'Invalid route, cursor or request format.',
-    example: 'starting_after is not the id of an item of this list.',
+    example: invalidCursorMessage,
     param: 'starting_after',
     headers: [],
     // A request that is refused before the key check has no limit.

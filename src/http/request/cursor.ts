@@ -63,7 +63,9 @@ export function placeIn(
   return place.value;
 }
 
+export const invalidCursorMessage =
+  'starting_after is not the id of an item of this list, or the item was deleted. Send the header ' +
+  'X-Next-Cursor of the previous page, which is valid after deletions too.';
+
 export const invalidCursor = (): ApiError =>
-  new ApiError('invalid_request', 'starting_after is not the id of an item of this list.', {
-    param: 'starting_after',
-  });
+  new ApiError('invalid_request', invalidCursorMessage, { param: 'starting_after' });

@@ -1,3 +1,4 @@
+import { organizationSlots } from '../../domain/organization-slots.ts';
 import type { Credential } from '../../postgres/api-keys.ts';
 import { ApiError } from './errors.ts';
 
@@ -14,7 +15,7 @@ const retryAfter = 10;
 export type TakeExportSlot = (client: Pick<Credential, 'keyId' | 'organizationId'>) => () => void;
 
 export function createExportSlots(limits: ExportLimits): TakeExportSlot {
-  const perOrganization = Math.max(1, limits.total - 1);
+  const perOrganization = organizationSlots(limits.total);
   const running = new Set<Parameters<TakeExportSlot>[0]>();
   const refuse = (message: string): never => {
     throw new ApiError('rate_limited', message, { retryAfter, limit: 'exports' });

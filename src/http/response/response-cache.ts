@@ -15,8 +15,8 @@ export type ResponseCache = {
   /**
    * Returns the cached response, or calls `respond`. Concurrent requests of one client with the
    * same key share a call, whose signal is aborted when all these clients have disconnected.
-   * Requests of other clients call `respond` themselves, because each has its own queue in the
-   * query pool.
+   * Requests of other clients call `respond` themselves, because each client has its own turns in the
+   * queue of queries.
    */
   get(key: string, waiter: Waiter, respond: Respond): Promise<SerializedResponse>;
 };

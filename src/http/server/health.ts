@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify';
+import pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { z } from 'zod';
-import type { TableRights } from '../../postgres/database-failure.ts';
+import { describeDatabaseFailure, type TableRights } from '../../postgres/database-failure.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, firstRow } from '../../postgres/pool.ts';
 import { findTableProblem } from '../../postgres/schema.ts';
@@ -14,7 +15,7 @@ export const probes = {
     responses: { 200: z.object({ status: z.literal('ok') }) },
   },
   '/readyz': {
-    summary: 'Whether the databases respond, the tables are usable and the purchases are fresh',
+    summary: 'Whether the databases respond, the tables are usable and the sync worker publishes',
     responses: {
       200: z.object({ status: z.literal('ok') }),
       503: z.object({ status: z.literal('unavailable'), problem: z.string() }),
@@ -26,10 +27,10 @@ type HealthOptions = {
   readonly keyDatabase: Database;
   readonly rights: TableRights;
   readonly databaseSilenceMs: number;
-  /** The maximum age of the purchases that are served; 0: any. */
+  /** The maximum age of that tick; 0: any. */
   readonly readyMaxLagMs: number;
-  /** The earliest instant that responses show; null if no files are read. */
-  readonly oldestAsOf: () => bigint | null;
+  /** The earliest tick of a worker whose organizations are served; null if no files are read. */
+  readonly oldestTickAsOf: () => bigint | null;
   /** Why the store of purchases cannot be used; null if it can. Never rejects. */
   readonly findStoreProblem: () => Promise<string | null>;
 };
@@ -74,17 +75,25 @@ async function findProblem(options: HealthOptions): Promise<string | null> {
   try {
     const found = await wait(findTableProblem(keyDatabase, rights));
     if (found !== null) return found.message;
-    const asOf = options.oldestAsOf();
+    const asOf = options.oldestTickAsOf();
     if (readyMaxLagMs === 0 || asOf === null) return null;
     const now = sql`select ${raw(microsecondsOf('now()'))} as now`;
     const row = await wait(firstRow<{ now: bigint }>(keyDatabase, now));
     const lagMs = Number((row?.now ?? asOf) - asOf) / 1000;
     if (lagMs <= readyMaxLagMs) return null;
     return (
-      `The oldest purchases that are served are ${Math.round(lagMs / 1000)} s old. ` +
+      `The sync worker has published nothing for ${Math.round(lagMs / 1000)} s. ` +
       `READY_MAX_LAG_SECONDS allows ${readyMaxLagMs / 1000} s`
     );
-  } catch {
-    return 'Postgres does not respond';
+  } catch (error) {
+    return describeFailure(error);
   }
+}
+
+/** Without the message of Postgres, which may name roles and addresses: probes need no key. */
+function describeFailure(error: unknown): string {
+  const advice = describeDatabaseFailure(error)?.advice;
+  return error instanceof pg.DatabaseError && advice !== undefined
+    ? `Postgres refused the connection (SQLSTATE ${error.code}). ${advice}`
+    : 'Postgres does not respond';
 }

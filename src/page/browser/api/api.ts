@@ -43,6 +43,8 @@ export type Snapshot<Body> = {
   readonly body: Body;
   /** The instant of the data, and their age when the response was sent. Null without the header. */
   readonly asOf: { readonly instant: Date; readonly ageMs: number } | null;
+  /** Of the next page; null if there is none. */
+  readonly cursor: string | null;
 };
 
 export async function get<Body>(path: string, signal?: AbortSignal): Promise<Snapshot<Body>> {
@@ -50,13 +52,15 @@ export async function get<Body>(path: string, signal?: AbortSignal): Promise<Sna
   const text = await response.text().catch((error) => {
     throw signal?.aborted ? error : unreachable();
   });
+  const body = parseExactly(text) as Body;
+  const cursor = response.headers.get('X-Next-Cursor');
   const asOf = response.headers.get('X-Data-As-Of');
-  if (asOf === null) return { body: parseExactly(text) as Body, asOf: null };
+  if (asOf === null) return { body, asOf: null, cursor };
   const instant = new Date(asOf);
   // The server's clock: that of the browser may differ.
   const sentAt = new Date(response.headers.get('Date') ?? asOf);
   const ageMs = Math.max(0, sentAt.getTime() - instant.getTime());
-  return { body: parseExactly(text) as Body, asOf: { instant, ageMs } };
+  return { body, asOf: { instant, ageMs }, cursor };
 }
 
 export const unreachable = (): ApiProblem =>

@@ -8,11 +8,11 @@ export type PurchasePages = {
 };
 
 export async function listPurchases(path: string, signal?: AbortSignal): Promise<PurchasePages> {
-  const { body: page } = await get<Page<Purchase>>(path, signal);
+  const { body: page, cursor } = await get<Page<Purchase>>(path, signal);
   return {
     page,
     next: () => {
-      const after = new URLSearchParams({ starting_after: page.data.at(-1)?.id ?? '' });
+      const after = new URLSearchParams({ starting_after: cursor ?? '' });
       return listPurchases(`${path.replace(/&starting_after=.*/, '')}&${after}`);
     },
   };
