@@ -31,7 +31,7 @@ export type LargeShop = {
   readonly database: Database;
   readonly api: TestApi;
   readonly secret: string;
-  /** The executed plan nodes of the last statement of a request. */
+  /** The executed plan nodes of the last statement of a request, without key checks. */
   planOf(url: string): Promise<PlanNode[]>;
   /** The statements of the last request of `planOf`. */
   statements(): readonly Statement[];
@@ -65,7 +65,8 @@ export async function openLargeShop(): Promise<LargeShop> {
       },
     });
   });
-  const api = await createTestApi(pool, directory.path);
+  // The API checks keys, and once a minute records their uses, at any time of a request.
+  const api = await createTestApi(pool, directory.path, { keyDatabase: database.pool });
   for (const name of ['Shop', 'Other shop']) {
     await fill(database.pool, await addOrganization(database.pool, name));
   }
