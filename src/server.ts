@@ -56,7 +56,6 @@ export function databaseNeeds(settings: Settings): DatabaseNeeds {
   return {
     isPrimary: settings.rateLimitStore === 'postgres',
     rights: apiRights(settings.rateLimitStore),
-    statementTimeoutMs: settings.queryTimeoutMs,
   };
 }
 

@@ -14,6 +14,7 @@ const folder = join(root, 'docs/deployment');
 const foreign = new Set([
   ...['NODE_ENV', 'POSTGRES_DB', 'POSTGRES_PASSWORD'],
   ...['AF_INET', 'AF_INET6', 'AF_UNIX'],
+  'ON_ERROR_STOP',
 ]);
 
 const it = test

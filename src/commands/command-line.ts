@@ -1,9 +1,11 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import pg from 'pg';
 import type { Logger } from 'pino';
 import { parseDuration } from '../domain/duration.ts';
+import { StoreUnavailableError } from '../domain/purchase-engine.ts';
 import { describeDatabaseFailure } from '../postgres/database-failure.ts';
-import { serializeError } from '../process/error-text.ts';
+import { errorText, serializeError } from '../process/error-text.ts';
 import { withFileAdvice } from '../process/file-advice.ts';
 import { createLog, logProcessEvents } from '../process/log.ts';
 import { OperatorError } from '../process/operator-error.ts';
@@ -70,10 +72,24 @@ function environmentFailure(error: unknown): string | null {
   if (error instanceof OperatorError) return error.message;
   const failure = describeDatabaseFailure(error);
   if (failure !== null) return `${failure.message} ${failure.advice}`.trim();
+  if (error instanceof pg.DatabaseError) return otherRefusal(error);
+  if (error instanceof StoreUnavailableError) {
+    return `ClickHouse cannot be used: ${errorText(error)}. Check the server, and CLICKHOUSE_URL.`;
+  }
   const { code = '', syscall } = error as NodeJS.ErrnoException;
   return syscall !== undefined && /^(ERR_FS_)?E[A-Z0-9]+$/.test(code)
     ? withFileAdvice(error as Error)
     : null;
+}
+
+/** A timeout, a cancelled statement, a deadlock, a violated constraint, or an error of this program. */
+function otherRefusal(error: pg.DatabaseError): string {
+  const { code, constraint, table } = error;
+  const place = constraint ?? table;
+  return (
+    `Postgres refused: ${errorText(error)} (SQLSTATE ${code}${place ? `, ${place}` : ''}). ` +
+    'Run the command again. If it fails again, read the log of Postgres.'
+  );
 }
 
 /** Parses an option such as `90s`, `30m`, `6h` or `1d` as milliseconds. */

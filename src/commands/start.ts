@@ -56,7 +56,7 @@ const program = createProgram(
     started.push(async () => removeRunningStart(dataDirectory));
     const isUsable = await requireDatabase(
       databaseUrl,
-      { isPrimary: true, isToMigrate: true, statementTimeoutMs: settings.queryTimeoutMs },
+      { isPrimary: true, isToMigrate: true },
       loggedWait(settings, log, ended),
     );
     databaseEnded.signal.throwIfAborted();

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { prepareSession } from '../postgres/session.ts';
 import { findBinaries, type PostgresBinaries } from './binaries.ts';
 import { EmbeddedPostgresError } from './error.ts';
 import { makeDirectoryFor, type ServerUser, serverUser } from './server-user.ts';
@@ -210,6 +211,7 @@ async function createDatabase(url: string, database: string): Promise<void> {
   client.on('error', () => {});
   await client.connect();
   try {
+    await prepareSession(client);
     const found = await client.query('select from pg_database where datname = $1', [database]);
     if (found.rowCount === 0) {
       await client.query(`create database ${client.escapeIdentifier(database)}`);

@@ -83,12 +83,16 @@ type Condition = {
 };
 
 export const poolerAdvice =
-  'Name Postgres itself in DATABASE_URL, or a pool whose pool_mode is session and whose ' +
-  'ignore_startup_parameters has statement_timeout.';
+  'Name Postgres itself in DATABASE_URL, or a pool whose pool_mode is session.';
 
 /** The first match applies. */
 const conditions: readonly Condition[] = [
-  { code: /^08P01$/, text: /unsupported startup parameter/, advice: poolerAdvice },
+  {
+    code: /^08P01$/,
+    text: /unsupported startup parameter/,
+    advice:
+      'Remove `options` from DATABASE_URL, and set them as `alter role … set search_path = …`.',
+  },
   {
     code: /^57P03$/,
     summary: 'Postgres does not accept connections',

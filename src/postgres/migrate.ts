@@ -10,9 +10,10 @@ import {
 } from './capture.ts';
 import { restoreConstraints } from './constraints.ts';
 import { migrationsFolder, migrationsTable } from './schema.ts';
+import { prepareSession } from './session.ts';
 
 // An arbitrary number, which no other program may use.
-const advisoryLock = 7_390_214_655_001n;
+export const migrationLock = 7_390_214_655_001n;
 
 type Migration = {
   readonly applied: readonly string[];
@@ -36,10 +37,11 @@ export async function migrate(databaseUrl: string): Promise<Migration> {
   client.on('error', () => {});
   await client.connect();
   try {
+    await prepareSession(client);
     const { rows } = await client.query<{ name: string }>('select current_schema() as name');
     const schema = rows[0]?.name ?? 'public';
     await client.query('begin');
-    await client.query('select pg_advisory_xact_lock($1)', [advisoryLock]);
+    await client.query('select pg_advisory_xact_lock($1)', [migrationLock]);
     const migration = await applyMigrations(client, schema).catch((error) => {
       throw nameTaken(error, schema) ?? error;
     });
@@ -59,7 +61,13 @@ async function applyMigrations(client: pg.Client, schema: string): Promise<Migra
     currentSchema: schema,
     execQuery: (query) => client.query(query),
   });
-  const applied = await postgrator.migrate();
+  const applied = await postgrator.migrate().catch((error: Error) => {
+    if (!error.message.startsWith('MD5 checksum failed')) throw error;
+    throw new OperatorError(
+      `A file of ${migrationsFolder} differs from the applied one (${error.message}). ` +
+        'Install the files of the release again, without a change.',
+    );
+  });
   const areTablesNew = applied.some(({ version }) => version === 1);
   const capture = await restoreCapture(client);
   const created =

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Sql } from 'sql-template-tag';
 import { cancelRepeatedly } from './cancellation.ts';
+import { prepareSession, type SessionSettings } from './session.ts';
 import { SharingPool } from './sharing-pool.ts';
 
 export type Database = pg.Pool;
@@ -21,8 +22,8 @@ type PoolOptions = {
   /** Shown in pg_stat_activity. */
   readonly applicationName: string;
   readonly statementTimeoutMs?: number;
-  /** Runs on each new connection before its first query. */
-  readonly onConnect?: (connection: Connection) => Promise<void>;
+  /** In addition to those of each connection (session.ts). */
+  readonly settings?: SessionSettings;
   readonly onError?: (error: Error) => void;
 };
 
@@ -30,6 +31,7 @@ type PoolOptions = {
 const graceMs = 2_000;
 
 export function createPool(databaseUrl: string, options: PoolOptions): Database {
+  const { statementTimeoutMs } = options;
   const pool = new SharingPool({
     connectionString: databaseUrl,
     min: options.min ?? 0,
@@ -39,14 +41,13 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: exactTypes,
-    ...(options.onConnect === undefined ? {} : { onConnect: options.onConnect }),
-    ...(options.statementTimeoutMs === undefined
-      ? {}
-      : {
-          statement_timeout: options.statementTimeoutMs,
-          // Ends the wait if the server is unreachable.
-          query_timeout: options.statementTimeoutMs + graceMs,
-        }),
+    onConnect: (connection) =>
+      prepareSession(connection, {
+        ...options.settings,
+        ...(statementTimeoutMs !== undefined && { statement_timeout: String(statementTimeoutMs) }),
+      }),
+    // Ends the wait if the server is unreachable.
+    ...(statementTimeoutMs !== undefined && { query_timeout: statementTimeoutMs + graceMs }),
   });
   const open = new Set<pg.PoolClient>();
   pool.on('connect', (connection) => open.add(connection));

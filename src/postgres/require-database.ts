@@ -10,6 +10,7 @@ import {
   type TableRights,
 } from './database-failure.ts';
 import { findTableProblem, findVersionProblem } from './schema.ts';
+import { prepareSession } from './session.ts';
 
 export type DatabaseNeeds = {
   /** Whether a standby is refused. */
@@ -17,20 +18,19 @@ export type DatabaseNeeds = {
   /** Whether the caller migrates the schema. */
   readonly isToMigrate?: true;
   readonly rights?: TableRights;
-  /** A startup parameter that some poolers refuse. */
-  readonly statementTimeoutMs?: number;
 };
 
 export type DatabaseWait = {
   /** The maximum wait for the end of a transient condition. */
   readonly forMs: number;
+  /** The timeout of connecting, and of each check. */
+  readonly timeoutMs?: number;
   /** Receives one line for each transient condition. */
   readonly report: (line: string) => void;
   readonly stopped?: AbortSignal | undefined;
 };
 
-/** The timeout of connecting, and of each check. */
-const timeoutMs = 10_000;
+const defaultTimeoutMs = 10_000;
 const maxBackoffMs = 5_000;
 
 /**
@@ -43,17 +43,18 @@ export async function requireDatabase(
   needs: DatabaseNeeds,
   wait: DatabaseWait,
 ): Promise<boolean> {
-  const deadline = performance.now() + wait.forMs;
+  const { forMs, timeoutMs = defaultTimeoutMs } = wait;
+  const deadline = performance.now() + forMs;
   let reported = '';
   for (let attempts = 1; ; attempts += 1) {
-    const { failure, name } = await tryDatabase(databaseUrl, needs);
+    const { failure, name } = await tryDatabase(databaseUrl, needs, timeoutMs);
     if (wait.stopped?.aborted === true) return false;
     if (failure === null) return true;
     const line = `Cannot use the database ${name}: ${failure.message} ${failure.advice}`.trim();
     const leftMs = deadline - performance.now();
-    if (!failure.isTransient) throw new OperatorError(line);
+    if (!failure.isTransient || forMs === 0) throw new OperatorError(line);
     if (leftMs <= 0) {
-      throw new OperatorError(`${line} Gave up after ${Math.ceil(wait.forMs / 1000)} s.`);
+      throw new OperatorError(`${line} Gave up after ${Math.ceil(forMs / 1000)} s.`);
     }
     if (reported !== failure.message) {
       wait.report(`${line} Trying again for ${Math.ceil(leftMs / 1000)} s.`);
@@ -66,11 +67,16 @@ export async function requireDatabase(
 
 type Attempt = { readonly failure: DatabaseFailure | null; readonly name: string };
 
-async function tryDatabase(databaseUrl: string, needs: DatabaseNeeds): Promise<Attempt> {
-  const client = createClient(databaseUrl, needs);
+async function tryDatabase(
+  databaseUrl: string,
+  needs: DatabaseNeeds,
+  timeoutMs: number,
+): Promise<Attempt> {
+  const client = createClient(databaseUrl, timeoutMs);
   const name = `${client.database} at ${client.host}:${client.port}`;
   try {
     await client.connect();
+    await prepareSession(client);
     return { failure: await findProblem(client, databaseUrl, needs), name };
   } catch (error) {
     const unknown = { message: `${errorText(error)}.`, advice: 'Check DATABASE_URL.' };
@@ -81,14 +87,13 @@ async function tryDatabase(databaseUrl: string, needs: DatabaseNeeds): Promise<A
 }
 
 /** The client is not connected yet. */
-function createClient(databaseUrl: string, { statementTimeoutMs }: DatabaseNeeds): pg.Client {
+function createClient(databaseUrl: string, timeoutMs: number): pg.Client {
   try {
     const client = new pg.Client({
       connectionString: databaseUrl,
       application_name: 'crm-data-service start',
       connectionTimeoutMillis: timeoutMs,
       query_timeout: timeoutMs,
-      ...(statementTimeoutMs === undefined ? {} : { statement_timeout: statementTimeoutMs }),
     });
     client.on('error', () => {});
     return client;
@@ -142,7 +147,7 @@ async function findProblem(
     };
   }
   const { processID } = client as unknown as { processID: number | null };
-  if (processID !== pid && (await sharesServerSessions(client, pid, databaseUrl, needs))) {
+  if (processID !== pid && (await sharesServerSessions(client, pid, databaseUrl))) {
     const message = 'A connection pool in transaction mode is in between.';
     return { message, advice: poolerAdvice };
   }
@@ -160,13 +165,12 @@ async function sharesServerSessions(
   first: pg.Client,
   pid: number,
   databaseUrl: string,
-  needs: DatabaseNeeds,
 ): Promise<boolean> {
   const readPid = async (client: pg.Client) => {
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
     return rows[0]?.pid;
   };
-  const second = createClient(databaseUrl, needs);
+  const second = createClient(databaseUrl, defaultTimeoutMs);
   try {
     await second.connect();
     await second.query('begin');

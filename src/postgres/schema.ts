@@ -9,10 +9,16 @@ export const migrationsFolder = packageFile('src/migrations');
 /** The table with the migrations that Postgrator has applied. */
 export const migrationsTable = 'schema_migrations';
 
-/** The number of the last migration of this release. */
-export const schemaVersion = Math.max(
-  ...readdirSync(migrationsFolder).map((file) => Number.parseInt(file, 10)),
+/** The names of this release's migrations by number, as Postgrator stores them. */
+const migrationNames = new Map(
+  readdirSync(migrationsFolder).map((file) => {
+    const [number, , name] = file.split('.');
+    return [Number(number), name];
+  }),
 );
+
+/** The number of the last migration of this release. */
+export const schemaVersion = Math.max(...migrationNames.keys());
 
 export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
   const read = [
@@ -86,10 +92,19 @@ export async function findVersionProblem(
     where attrelid = to_regclass(${migrationsTable}) and attname = 'md5'
       and has_table_privilege(attrelid, 'select')`);
   if (known.rowCount === 0) return null;
-  const { rows } = await database.query<{ version: number }>(
-    `select coalesce(max(version), 0)::int as version from ${migrationsTable}`,
+  const { rows } = await database.query<{ version: number; name: string }>(
+    `select version::int, name from ${migrationsTable} where version > 0 order by version`,
   );
-  const [{ version } = { version: 0 }] = rows;
+  const isOther = rows.some((row) => (migrationNames.get(row.version) ?? row.name) !== row.name);
+  if (isOther) {
+    return {
+      message: 'The schema has other migrations than this release, as before their new numbering.',
+      advice:
+        'Copy its rows into a new database, with the commands of docs/deployment/README.md, ' +
+        'section "Copy into a new database".',
+    };
+  }
+  const version = rows.at(-1)?.version ?? 0;
   const message = `The schema has version ${version}, and this release needs ${schemaVersion}.`;
   if (version > schemaVersion) {
     return { message, advice: 'Install the release that migrated the schema, or a later one.' };

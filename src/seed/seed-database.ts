@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { prepareSession } from '../postgres/session.ts';
 import { drawInstants } from './calendar.ts';
 import { drawEmailCampaigns, drawTemplateCampaigns } from './campaigns.ts';
 import { copyRows, type Row } from './copy-rows.ts';
@@ -39,13 +40,17 @@ export async function seedDatabase(
   const { organizations, customers, purchases, seed, until, onProgress } = options;
   const { onSeeded, isOneTransaction = false, signal } = options;
   if (purchases > 0 && customers === 0) throw new RangeError('purchases need customers');
-  const client = new pg.Client({ connectionString: databaseUrl });
+  const client = new pg.Client({
+    connectionString: databaseUrl,
+    application_name: 'crm-data-service seed',
+  });
   // If the connection is lost, the query fails too.
   client.on('error', () => {});
   await client.connect();
   const end = () => void client.end().catch(() => {});
   signal?.addEventListener('abort', end, { once: true });
   try {
+    await prepareSession(client);
     signal?.throwIfAborted();
     const seeded: SeededOrganization[] = [];
     // If a statement fails before the commit, the end of the connection rolls back.

@@ -69,7 +69,6 @@ export async function copyPurchases(
   const { after, rows } = from;
   const copy = await withSnapshot(database, async (connection) => {
     await takeSnapshot(connection);
-    await connection.query(`set local datestyle = 'ISO'`);
     await setLocal(connection, {
       organization_id: String(from.organizationId),
       rows: String(rows),

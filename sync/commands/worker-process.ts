@@ -14,7 +14,7 @@ import { requireDatabaseUrl, type Settings } from '../../src/settings/settings.t
 import { CaptureError, describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
 import { OwnershipError } from '../files/ownership.ts';
-import { prepareSession } from '../lock/session.ts';
+import { workerSettings } from '../lock/session.ts';
 import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
 import { readMappingFailures } from '../status/mapping-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
@@ -32,11 +32,13 @@ export type WorkerContext = {
 type WorkerContextNeeds = {
   readonly server: 'primary' | 'any';
   readonly stopped?: AbortSignal;
+  /** The command does not wait for Postgres, and each of its statements fails after this time. */
+  readonly timeoutMs?: number;
 };
 
 export async function withWorkerContext(
   settings: Settings,
-  { server, stopped }: WorkerContextNeeds,
+  { server, stopped, timeoutMs }: WorkerContextNeeds,
   work: (context: WorkerContext) => Promise<void>,
 ): Promise<void> {
   const { dataDirectory } = settings;
@@ -46,7 +48,9 @@ export async function withWorkerContext(
   const isUsable = await requireDatabase(
     databaseUrl,
     { isPrimary: server === 'primary' },
-    loggedWait(settings, log, stopped),
+    timeoutMs === undefined
+      ? loggedWait(settings, log, stopped)
+      : { forMs: 0, timeoutMs, report: () => {} },
   );
   if (!isUsable) return;
   // One connection for each organization that is followed or built. The other four serve the
@@ -54,7 +58,8 @@ export async function withWorkerContext(
   const database = createPool(databaseUrl, {
     max: 2 * settings.syncConcurrency + 4,
     applicationName: 'crm-data-service sync',
-    onConnect: prepareSession,
+    settings: workerSettings,
+    ...(timeoutMs !== undefined && { statementTimeoutMs: timeoutMs }),
   });
   try {
     const folderId = await (server === 'any' ? readDataFolderId : dataFolderId)(dataDirectory);

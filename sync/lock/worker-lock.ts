@@ -3,8 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import sql from 'sql-template-tag';
 import type { Database } from '../../src/postgres/pool.ts';
+import { prepareSession } from '../../src/postgres/session.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
-import { prepareSession } from './session.ts';
+import { workerSettings } from './session.ts';
 
 /**
  * An advisory lock in Postgres on a data folder or shard, with its own connection. The end of the
@@ -22,6 +23,12 @@ const maxMissedHeartbeats = 4;
 const responseTimeoutMs = 5_000;
 /** @types/pg lacks `query_timeout`, which 0 would not override. */
 const heartbeatQuery = { text: 'select', query_timeout: 2 ** 31 - 1 } as pg.QueryConfig;
+/** A machine without power closes no connection. Keepalives let the server release the lock. */
+const keepaliveSettings = {
+  tcp_keepalives_idle: '5',
+  tcp_keepalives_interval: '2',
+  tcp_keepalives_count: '3',
+};
 const namePrefix = 'crm-data-service sync lock';
 const commandMark = ' command';
 
@@ -52,11 +59,7 @@ export async function tryWorkerLock(
   client.on('end', lose);
   try {
     await client.connect();
-    await prepareSession(client);
-    // A machine without power closes no connection. Keepalives let the server release the lock.
-    await client.query('set tcp_keepalives_idle = 5');
-    await client.query('set tcp_keepalives_interval = 2');
-    await client.query('set tcp_keepalives_count = 3');
+    await prepareSession(client, { ...workerSettings, ...keepaliveSettings });
     if (!(await lockFor(client, folderId, shard))) {
       await client.end();
       return null;

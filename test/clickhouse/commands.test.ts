@@ -29,7 +29,7 @@ describe('the commands of the worker', () => {
     expect(organizations.get(replica.id)).toMatchObject({ purchases: 3 });
   });
 
-  it('move an organization from files to ClickHouse, and work there as before', async ({
+  it('move an organization from files to ClickHouse, work there as before, and move it back', async ({
     run,
     replica,
   }) => {
@@ -58,5 +58,13 @@ describe('the commands of the worker', () => {
     expect((await run(['rebuild'])).code).toBe(0);
     expect((await replica.generation()).loadId).not.toBe(loadId);
     await replica.expectEqual();
+
+    await replica.change('id % 5 = 0');
+    const back = await run(['once', '--json'], 'duckdb');
+    expect(JSON.parse(back.output).organizations[0]).toMatchObject({ pendingChanges: 0 });
+    expect(await run(['verify'], 'duckdb')).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('50 purchases compared, equal'),
+    });
   });
 });

@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { migrationLock } from '../../src/postgres/migrate.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
 import { test } from '../support/fixtures.ts';
 import { createReaderRole } from '../support/role.ts';
 import { withoutForeignKeys } from '../support/rows.ts';
@@ -243,6 +246,28 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
   it('migrate a second time without a change', async ({ execute }) => {
     const again = await execute('migrate', []);
     expect(again).toMatchObject({ code: 0, output: 'Already up to date.\n' });
+  });
+
+  it('report in one line that Postgres cancelled their statement', async ({
+    database,
+    execute,
+  }) => {
+    await withConnection(database.pool, async (connection) => {
+      await connection.query('begin');
+      await connection.query('select pg_advisory_xact_lock($1)', [migrationLock]);
+      const migrating = execute('migrate', []);
+      const cancel = `select pg_cancel_backend(pid) from pg_stat_activity
+        where application_name = 'crm-data-service migrate' and wait_event_type = 'Lock'
+          and datname = current_database()`;
+      while ((await database.pool.query(cancel)).rowCount === 0) await sleep(20);
+      expect(await migrating).toMatchObject({
+        code: 1,
+        output:
+          'Postgres refused: canceling statement due to user request (SQLSTATE 57014). ' +
+          'Run the command again. If it fails again, read the log of Postgres.\n',
+      });
+      await connection.query('rollback');
+    });
   });
 
   it('seed demo data and print a working key for each organization', { tags: ['slow'] }, async ({

@@ -198,6 +198,30 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
     }
   });
 
+  it('rejects a schema with other migrations, of any number', async ({
+    database: { pool, url },
+  }) => {
+    const rename = (from: string, to: string) =>
+      pool.query('update schema_migrations set name = $2 where name = $1', [from, to]);
+    await rename('organizations', 'resources');
+    await pool.query(`insert into schema_migrations (version, name, md5) values (12, 'old', '')`);
+    try {
+      for (const count of [12, 1]) {
+        await pool.query('delete from schema_migrations where version > 6 and version > $1', [
+          count,
+        ]);
+        for (const needs of [api, { ...anyServer, isToMigrate: true as const }]) {
+          expect(await refusal(url, needs)).toMatch(
+            /has other migrations than this release.*section "Copy into a new database"/,
+          );
+        }
+      }
+    } finally {
+      await pool.query('delete from schema_migrations where version = 12');
+      await rename('resources', 'organizations');
+    }
+  });
+
   it('rejects a connection pool in transaction mode', async ({ database }) => {
     for (const size of [1, 3]) {
       const pool = await createTransactionPool(database.url, size);

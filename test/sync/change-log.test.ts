@@ -32,12 +32,9 @@ const it = test.extend('explained', async ({ database, directory }, { onCleanup 
     '-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c client_min_messages=log',
   );
   const plans: string[] = [];
-  const pool = createPool(url.href, {
-    max: 4,
-    applicationName: 'test',
-    onConnect: async (connection) => {
-      connection.on('notice', ({ message = '' }) => plans.push(message));
-    },
+  const pool = createPool(url.href, { max: 4, applicationName: 'test' });
+  pool.on('connect', (connection) => {
+    connection.on('notice', ({ message = '' }) => plans.push(message));
   });
   const worker = await createTestWorker(pool, directory);
   onCleanup(async () => {

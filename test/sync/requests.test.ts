@@ -17,7 +17,7 @@ import { createPool, type Database, withConnection } from '../../src/postgres/po
 import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { sendDamageReport, takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { prepareSession } from '../../sync/lock/session.ts';
+import { workerSettings } from '../../sync/lock/session.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { requestFromWorker, takeRequests } from '../../sync/worker/requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
@@ -163,7 +163,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     const pool = createPool(database.url, {
       max: 4,
       applicationName: 'test',
-      onConnect: prepareSession,
+      settings: workerSettings,
     });
     onTestFinished(() => pool.end());
     const worker = await openWorker({ database: pool });

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/pool.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { prepareSession } from '../../sync/lock/session.ts';
+import { workerSettings } from '../../sync/lock/session.ts';
 import { tryWorkerLock } from '../../sync/lock/worker-lock.ts';
 import { test } from '../support/fixtures.ts';
 import { createWorkerRole } from '../support/role.ts';
@@ -42,7 +42,7 @@ describe("the timeouts of the worker's role", { timeout: 120_000 }, () => {
     const pool = createPool(role.url, {
       max: 1,
       applicationName: 'test',
-      onConnect: prepareSession,
+      settings: workerSettings,
     });
     const connection = await pool.connect();
     try {
