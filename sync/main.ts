@@ -34,7 +34,12 @@ type Options = {
   readonly organization?: string;
   readonly json?: boolean;
   readonly check?: boolean;
+  readonly all?: boolean;
 };
+
+/** How long `status` waits for a response. A monitor of `--check` gets one within five seconds. */
+const statusTimeoutMs = 10_000;
+const checkTimeoutMs = 3_000;
 
 /** In addition to the worker's instance, which may use DUCKDB_MEMORY_LIMIT. */
 const lowPriority = { threads: 1, memoryLimit: '256MiB' };
@@ -128,11 +133,13 @@ program
   .command('status')
   .description('show the worker, the freshness of each organization, and failures')
   .option('--organization <id>', 'only this organization (org_…)')
-  .option('--check', 'exit with 1 if something needs an operator')
-  .option('--json', 'print JSON')
+  .option('--check', 'list only what needs an operator, and exit with 1 if there is anything')
+  .option('--all', 'list more than 20 organizations')
+  .option('--json', 'print all as JSON')
   .action(async (options: Options) => {
-    await withWorkerContext(readSettings(), { server: 'any' }, (context) =>
-      printStatus(context, options),
+    const timeoutMs = options.check === true ? checkTimeoutMs : statusTimeoutMs;
+    await withWorkerContext(readSettings(), { server: 'any', timeoutMs }, (context) =>
+      printStatus(context, options, timeoutMs),
     );
   });
 
@@ -177,7 +184,11 @@ async function selectOrganizations({ database }: WorkerContext, { organization }
     : [await requireOrganization(database, organization)];
 }
 
-async function printStatus(context: WorkerContext, options: Options): Promise<void> {
+async function printStatus(
+  context: WorkerContext,
+  options: Options,
+  timeoutMs = statusTimeoutMs,
+): Promise<void> {
   const { database, settings, folderId } = context;
   let failure: Failure | null = null;
   const organizations = await selectOrganizations(context, options).catch((error) => {
@@ -186,11 +197,13 @@ async function printStatus(context: WorkerContext, options: Options): Promise<vo
     return [];
   });
   const { dataDirectory, syncPollIntervalMs, readyMaxLagMs } = settings;
-  const read = await withPublishedStatus(settings, (readPublished) =>
+  const read = await withPublishedStatus(settings, timeoutMs, (readPublished) =>
     readStatus(database, dataDirectory, folderId, organizations, syncPollIntervalMs, readPublished),
   );
   const status = { ...read, failure: failure ?? read.failure };
-  console.log(options.json === true ? JSON.stringify(status, null, 2) : formatStatus(status));
-  const isCheckPassed = options.check !== true || isHealthy(status, readyMaxLagMs / 1000);
+  const maxLagSeconds = readyMaxLagMs / 1000;
+  const text = () => formatStatus(status, { ...options, maxLagSeconds });
+  console.log(options.json === true ? JSON.stringify(status, null, 2) : text());
+  const isCheckPassed = options.check !== true || isHealthy(status, maxLagSeconds);
   if (status.failure !== null || !isCheckPassed) process.exitCode = exitCodes.failed;
 }

@@ -26,15 +26,23 @@ export async function commandDatabase(needs: DatabaseNeeds): Promise<string> {
   return databaseUrl;
 }
 
-/** Runs `work` on one connection with these privileges. Writing requires the primary. */
+/**
+ * Runs `work` on one connection with these privileges. Writing requires the primary. With a timeout
+ * of null, statements may take any time.
+ */
 export async function withDatabase(
   applicationName: string,
   rights: TableRights,
   work: (database: Database) => Promise<void>,
+  statementTimeoutMs: number | null = 30_000,
 ): Promise<void> {
   const isPrimary = Object.values(rights).some((privileges) => privileges !== 'select');
   const databaseUrl = await commandDatabase({ isPrimary, rights });
-  const database = createPool(databaseUrl, { max: 1, applicationName });
+  const database = createPool(databaseUrl, {
+    max: 1,
+    applicationName,
+    ...(statementTimeoutMs !== null && { statementTimeoutMs }),
+  });
   try {
     await work(database);
   } finally {

@@ -72,21 +72,26 @@ program
   .description('delete an organization (org_…) and all rows that belong to it')
   .option('--yes', 'really delete; without it, only say what would be deleted')
   .action(async (publicId: string, options: { yes?: boolean }) =>
-    withDatabase(applicationName, rightsToDelete, async (database) => {
-      const { id, name } = await requireOrganization(database, publicId);
-      const { keys, customers, purchases } = await sizeOfOrganization(database, id);
-      const all =
-        `${publicId} (${name}) with its API keys (${keys}), customers (${customers}), ` +
-        `purchases (${purchases}) and everything else that belongs to it`;
-      if (options.yes !== true) {
-        throw new OperatorError(
-          `Nothing is deleted. With --yes, this command deletes ${all}. This cannot be undone.`,
-        );
-      }
-      console.log(`Deleting ${all}.`);
-      await deleteOrganization(database, id);
-      console.log(`Deleted ${publicId}. The sync worker removes its files.`);
-    }),
+    withDatabase(
+      applicationName,
+      rightsToDelete,
+      async (database) => {
+        const { id, name } = await requireOrganization(database, publicId);
+        const { keys, customers, purchases } = await sizeOfOrganization(database, id);
+        const all =
+          `${publicId} (${name}) with its API keys (${keys}), customers (${customers}), ` +
+          `purchases (${purchases}) and everything else that belongs to it`;
+        if (options.yes !== true) {
+          throw new OperatorError(
+            `Nothing is deleted. With --yes, this command deletes ${all}. This cannot be undone.`,
+          );
+        }
+        console.log(`Deleting ${all}.`);
+        await deleteOrganization(database, id);
+        console.log(`Deleted ${publicId}. The sync worker removes its files.`);
+      },
+      null,
+    ),
   );
 
 await runProgram(program);

@@ -10,10 +10,13 @@ const responseTimeoutMs = 60_000;
 const progressIntervalMs = 20_000;
 
 /** A connection for statements that take minutes, such as loads and comparisons. */
-export function openForWorker(options: ClickHouseOptions): ClickHouse {
+export function openForWorker(
+  options: Omit<ClickHouseOptions, 'timeoutMs'>,
+  timeoutMs = responseTimeoutMs,
+): ClickHouse {
   const clickhouse = openClickHouse({
     ...options,
-    timeoutMs: responseTimeoutMs,
+    timeoutMs,
     settings: {
       send_progress_in_http_headers: 1,
       http_headers_progress_interval_ms: String(progressIntervalMs),

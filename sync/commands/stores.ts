@@ -95,14 +95,15 @@ export const publishedContentsOf =
     });
   };
 
-/** Reads the status of the published generations. */
+/** Reads the status of the published generations. ClickHouse must respond within `timeoutMs`. */
 export async function withPublishedStatus<Result>(
   settings: Settings,
+  timeoutMs: number,
   work: (readPublished: ReadPublished) => Promise<Result>,
 ): Promise<Result> {
   const server = clickHouseOptions(settings);
   if (server === null) return work(readPublishedFiles(settings.dataDirectory));
-  const clickhouse = openForWorker(server);
+  const clickhouse = openForWorker(server, timeoutMs);
   try {
     return await work(readPublishedStatus(clickhouse));
   } finally {

@@ -21,7 +21,7 @@ export function isHealthy(status: Status, maxLagSeconds: number): boolean {
   );
 }
 
-function isOrganizationHealthy(
+export function isOrganizationHealthy(
   { state, failure, verified, lagSeconds }: OrganizationStatus,
   maxLagSeconds: number,
 ): boolean {

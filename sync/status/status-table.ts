@@ -1,12 +1,35 @@
 import { formatTable } from '../../src/commands/plain-table.ts';
 import { formatDuration } from '../../src/domain/duration.ts';
+import { isOrganizationHealthy } from './health.ts';
 import type { MappingFailures } from './mapping-failures.ts';
 import type { OrganizationStatus, Status } from './status.ts';
 import type { WorkerStatus } from './worker-status.ts';
 
-/** The status as text: the workers, a table of organizations, and the failures. */
-export function formatStatus(status: Status): string {
-  const { workers, organizations, horizonHolders, captureProblem, diskProblem } = status;
+type StatusView = {
+  /** Older purchases need an operator; 0: at any age. */
+  readonly maxLagSeconds?: number;
+  /** Lists only organizations that need an operator. */
+  readonly check?: boolean;
+  /** Lists more than 20 organizations. */
+  readonly all?: boolean;
+};
+const maxListed = 20;
+
+/** The status as text: the workers, a summary and a table of organizations, and the failures. */
+export function formatStatus(
+  status: Status,
+  { maxLagSeconds = 0, check = false, all = false }: StatusView = {},
+): string {
+  const isHealthy = (organization: OrganizationStatus) =>
+    isOrganizationHealthy(organization, maxLagSeconds);
+  const rank = (organization: OrganizationStatus) =>
+    isHealthy(organization) ? (organization.state === 'live' ? 2 : 1) : 0;
+  const unhealthy = status.organizations.filter((organization) => !isHealthy(organization));
+  const listable = check
+    ? unhealthy
+    : status.organizations.toSorted((one, other) => rank(one) - rank(other));
+  const listed = all ? listable : listable.slice(0, maxListed);
+  const { workers, horizonHolders, captureProblem, diskProblem } = status;
   const { mappingFailures, failure } = status;
   return [
     ...(workers.length === 0
@@ -14,20 +37,37 @@ export function formatStatus(status: Status): string {
       : workers.flatMap(describeWorker)),
     ...(diskProblem === null ? [] : [diskProblem]),
     ...(failure === null ? [] : [`The status is incomplete: ${failure.message} ${failure.advice}`]),
-    table(organizations),
+    summary(status.organizations, unhealthy.length) +
+      (listed.length < listable.length ? ` ${listed.length} are listed; \`--all\` lists all.` : ''),
+    ...(listed.length === 0 ? [] : [table(listed)]),
     // The failure of a worker may contain the same sentence.
     ...(captureProblem === null || workers.some(isFailureOf(captureProblem.message))
       ? []
       : [`${captureProblem.message} ${captureProblem.advice}`]),
     ...(mappingFailures === null ? [] : [describeMapping(mappingFailures)]),
-    ...organizations.flatMap(describeDamage),
-    ...organizations.flatMap(describeFailure),
+    ...listed.flatMap(describeDamage),
+    ...listed.flatMap(describeFailure),
     ...horizonHolders.map(
       ({ kind, name, ageSeconds, query }) =>
         `The ${kind} ${name}${ageSeconds === null ? '' : `, ${formatDuration(ageSeconds)} old,`} holds back vacuum` +
         ` and the pruning of the change log.${query === null ? '' : ` Its statement: ${query}`}`,
     ),
   ].join('\n');
+}
+
+/** Such as `3,000 organizations: 2,990 live, 10 failed. 10 need an operator.` */
+function summary(organizations: readonly OrganizationStatus[], unhealthy: number): string {
+  const counts = new Map<string, number>();
+  for (const { state } of organizations) counts.set(state, (counts.get(state) ?? 0) + 1);
+  const states = [...counts]
+    .toSorted(([, one], [, other]) => other - one)
+    .map(([state, count]) => `${formatCount(count)} ${state}`);
+  const total = `${formatCount(organizations.length)} organization${organizations.length === 1 ? '' : 's'}`;
+  const needs =
+    unhealthy === 0
+      ? ''
+      : ` ${formatCount(unhealthy)} ${unhealthy === 1 ? 'needs' : 'need'} an operator.`;
+  return `${[total, ...(states.length === 0 ? [] : [states.join(', ')])].join(': ')}.${needs}`;
 }
 
 function describeMapping({ refused, deviating, since }: MappingFailures): string {

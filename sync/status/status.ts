@@ -93,14 +93,19 @@ export async function readStatus(
   for (const [id, found] of stored) {
     if (found !== 'damaged') published.set(id, found);
   }
-  const pending = await orElse(readPendingChanges(database, published), null);
-  const workers = await readWorkerStatus({
-    database,
-    dataDirectory,
-    dataFolderId,
-    pollIntervalMs,
-    ticks: store?.ticks ?? null,
-  });
+  // At the same time, so that together they wait for one timeout.
+  const [pending, workers, horizonHolders, mappingFailures] = await Promise.all([
+    orElse(readPendingChanges(database, published), null),
+    readWorkerStatus({
+      database,
+      dataDirectory,
+      dataFolderId,
+      pollIntervalMs,
+      ticks: store?.ticks ?? null,
+    }),
+    orElse(readHorizonHolders(database), []),
+    orElse(readMappingFailures(database), null),
+  ]);
   const reports = workers.map(({ shard }) => ({
     shard,
     organizations: readWorkerState(dataDirectory, shard)?.organizations ?? {},
@@ -109,8 +114,8 @@ export async function readStatus(
   return {
     workers,
     diskProblem: existsSync(dataDirectory) ? diskProblem(dataDirectory) : null,
-    horizonHolders: await orElse(readHorizonHolders(database), []),
-    mappingFailures: await orElse(readMappingFailures(database), null),
+    horizonHolders,
+    mappingFailures,
     captureProblem: captureProblem && {
       message: captureProblem.message,
       advice: captureProblem.advice,

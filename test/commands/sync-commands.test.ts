@@ -10,6 +10,7 @@ import { encodeBatch } from '../../src/purchase-store/log.ts';
 import { isHealthy } from '../../sync/status/health.ts';
 import { readPublishedFiles } from '../../sync/status/published.ts';
 import type { OrganizationStatus, Status } from '../../sync/status/status.ts';
+import { formatStatus } from '../../sync/status/status-table.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createReaderRole } from '../support/role.ts';
 import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
@@ -281,6 +282,56 @@ describe('status --check', () => {
   ] as const)('succeeds if %s', ([, status]) => {
     expect(isHealthy(status, 60)).toBe(true);
   });
+
+  const manyShops: Status = {
+    ...live,
+    organizations: [
+      ...Array.from({ length: 2_990 }, (_, index) => ({ ...organization, name: `Shop ${index}` })),
+      ...Array.from({ length: 8 }, () => ({ ...organization, state: 'loading' as const })),
+      { ...organization, organization: 'org_failed', state: 'failed', failure },
+      { ...organization, organization: 'org_late', lagSeconds: 61 },
+    ],
+  };
+
+  it('lists only organizations that need an operator, and counts all', () => {
+    const lines = formatStatus(manyShops, { check: true, maxLagSeconds: 60 }).split('\n');
+    expect(lines[1]).toBe(
+      '3,000 organizations: 2,991 live, 8 loading, 1 failed. 2 need an operator.',
+    );
+    expect(
+      lines.filter((line) => /^org_\w+ {2}/.test(line)).map((line) => line.split(' ')[0]),
+    ).toEqual(['org_failed', 'org_late']);
+    expect(lines.at(-1)).toMatch(/^org_failed \(Shop\) failed once/);
+    const healthy = { ...manyShops, organizations: manyShops.organizations.slice(0, 2_998) };
+    expect(formatStatus(healthy, { check: true, maxLagSeconds: 60 })).toBe(
+      'Worker: pid 1.\n2,998 organizations: 2,990 live, 8 loading.',
+    );
+  });
+
+  it('is bounded to 20 organizations without --all, those that need an operator first', () => {
+    const idsOf = (text: string) => text.match(/^org_\w+(?= {2})/gm);
+    const text = formatStatus(manyShops, { maxLagSeconds: 60 });
+    expect(text).toContain('2 need an operator. 20 are listed; `--all` lists all.\n');
+    expect(idsOf(text)?.slice(0, 3)).toEqual(['org_failed', 'org_late', 'org_1']);
+    expect(text.match(/ {2}loading$/gm)).toHaveLength(8);
+    expect(idsOf(text)).toHaveLength(20);
+    expect(idsOf(formatStatus(manyShops, { all: true }))).toHaveLength(3_000);
+  });
+
+  it.for(['refuse', 'discard'] as const)(
+    'does not wait for a Postgres that does not respond, and prints one line: %s',
+    { tags: ['slow'] },
+    async (mode, { execute, proxy }) => {
+      proxy.mode = mode;
+      for (const args of [['status'], ['status', '--check']]) {
+        const { code, output } = await execute('sync', args, { DATABASE_URL: proxy.url });
+        expect(code).toBe(1);
+        expect(output).toMatch(
+          /^Cannot use the database .+: The connection to Postgres failed: .+\. Check that it runs and can be reached\.\n$/,
+        );
+      }
+    },
+  );
 
   it('allows any age of purchases without READY_MAX_LAG_SECONDS', () => {
     expect(isHealthy(withOrganization({ lagSeconds: 1e6 }), 0)).toBe(true);
