@@ -13,6 +13,7 @@ import type { Watermark } from '../capture/watermark.ts';
 import { isFileDamage } from '../failure.ts';
 import type { FileStore } from '../files/file-store.ts';
 import { createLog, visibleAtOnce } from '../files/log-files.ts';
+import { maxLogBytes } from '../tick/byte-limits.ts';
 import type { Organization } from '../tick/organization-phases.ts';
 import type { Prepared } from '../tick/store.ts';
 import { fileContent } from '../verification/file-content.ts';
@@ -28,6 +29,7 @@ import {
 import type { BuildOptions } from './builder.ts';
 import { loadPurchases } from './load-base.ts';
 import type { LoadProgress } from './load-progress.ts';
+import { merge } from './merge.ts';
 import { discardFiles, type NewFiles, prepare } from './new-files.ts';
 
 type LoadLargeOptions = {
@@ -73,13 +75,19 @@ export async function loadLarge(
   }
   const name = await finishBase(base, link);
   const log = createLog(directory);
-  const files: NewFiles = { organization, base: name, log, purchases: progress.loaded };
+  let files: NewFiles = { organization, base: name, log, purchases: progress.loaded };
+  const mergeFiles = async (): Promise<NewFiles> => {
+    const merged = await mergeLog(options, files, build);
+    await discardFiles(store, dataDirectory, files);
+    files = merged;
+    return merged;
+  };
   try {
+    const isReplacing = existsSync(currentFile(directory));
     const since = await completeLoad(
-      options,
-      files,
+      { ...options, files, mergeFiles },
       progress.since,
-      existsSync(currentFile(directory)),
+      isReplacing,
       build,
     );
     return prepare(store, dataDirectory, files, since);
@@ -95,15 +103,38 @@ const isBaseUnusable = (error: unknown): boolean =>
   [WrongLoadError, UnreadableError, InsufficientLogError].some((kind) => error instanceof kind) ||
   isFileDamage(error);
 
-/** Appends the changes since the load began: the base may hold a changed purchase twice or not at all. */
-async function completeLoad(
+/** Merges the log of a load into another base, and begins another log. */
+async function mergeLog(
   options: LoadLargeOptions,
-  files: NewFiles,
+  { organization, base, log }: NewFiles,
+  { signal }: BuildOptions,
+): Promise<NewFiles> {
+  const { loadChunkRows: chunkRows } = options;
+  const merged = await merge(
+    { ...options, organizationId: organization.id, chunkRows, signal },
+    { base, log: log.name, logBytes: log.end().position, asOf: 0n },
+    visibleAtOnce,
+  );
+  const directory = organizationDirectory(options.dataDirectory, organization.id);
+  const { base: name, purchases } = merged;
+  return { organization, base: name, purchases, log: createLog(directory) };
+}
+
+/**
+ * Appends the changes since the load began: the base may hold a changed purchase twice or not at all. If
+ * they are more than a reader can hold, `mergeFiles` merges what was appended.
+ */
+async function completeLoad(
+  options: LoadLargeOptions & {
+    readonly files: NewFiles;
+    readonly mergeFiles: () => Promise<NewFiles>;
+  },
   since: Watermark,
   isReplacing: boolean,
   { signal }: BuildOptions,
 ): Promise<Watermark> {
-  const { database, instance } = options;
+  const { database, instance, mergeFiles } = options;
+  let { files } = options;
   const { id } = files.organization;
   const connection = await instance.connect();
   try {
@@ -111,6 +142,7 @@ async function completeLoad(
       for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
         signal.throwIfAborted();
         files.log.append(records);
+        if (files.log.end().position > maxLogBytes) files = await mergeFiles();
       }
       await withFiles(options, connection, files, async (catalogs) => {
         const [row] = await queryRows(

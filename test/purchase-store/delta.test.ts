@@ -17,7 +17,7 @@ import { createGeneration } from '../../src/engines/duckdb/generation.ts';
 import { listPurchases } from '../../src/engines/duckdb/list.ts';
 import type { PeriodTables } from '../../src/engines/duckdb/period-tables.ts';
 import { purchaseStats } from '../../src/engines/duckdb/stats.ts';
-import { maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
+import { createDelta, maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { createPreviousPurchases } from '../../src/purchase-store/last-purchases.ts';
@@ -542,4 +542,27 @@ describe('a saved delta', () => {
     expect(await revenue()).toBe(112n);
     expect(existsSync(savedDeltaIn(log))).toBe(false);
   });
+});
+
+it('much text is decoded by DuckDB: JavaScript would delay the requests of others', async ({
+  directory,
+  empty,
+  connection,
+}) => {
+  const text = `\\n\n\t${'\\'.repeat(60_000)}`;
+  const rows = Array.from({ length: 20 }, (_, id) =>
+    purchaseRow({ id: BigInt(id), coupons: text }),
+  );
+  const path = join(directory, 'text.tsv');
+  writeLog(path, [rows.map((row) => ({ id: row[0] as bigint, row }))]);
+  const content = readFileSync(path, 'utf8');
+  const read = (): Buffer => {
+    throw new Error('JavaScript reads the lines');
+  };
+  const { catalog: base } = await empty.acquire(null);
+  const part = { path, lines: content.split('\n').length - 1, bytes: content.length, read };
+  await createDelta(connection, { base, delta: 'much_text' }, part, 0n);
+  const shown = sql`select coupons, count(*) from much_text.change where sign > 0 group by all`;
+  expect(await queryRows(connection, shown)).toEqual([[text, 20n]]);
+  await detach(connection, 'much_text');
 });
