@@ -31,7 +31,8 @@ describe('a statement whose caller aborts', () => {
 
   const running = async (): Promise<number> => {
     const { rows } = await database.pool.query(
-      `select from pg_stat_activity where application_name = 'cancellation' and state = 'active'`,
+      `select from pg_stat_activity
+       where application_name = 'cancellation' and state = 'active' and query = 'select pg_sleep(1000)'`,
     );
     return rows.length;
   };
