@@ -36,7 +36,7 @@ export async function startRunningService(
   // The first query of an organization makes the API open its file and follow its generations.
   for (const shop of shops) await client.get('/v1/purchases?limit=1', shop);
   const lines = () => [worker, api].flatMap((program) => program.output().split('\n'));
-  const warnings = () => lines().filter((line) => line.startsWith('{'));
+  const warnings = () => lines().filter((line) => /^\{"level":[456]0,/.test(line));
   /** Adds the last warnings to a failure. They arrive by another way than the response. */
   const explain = async (error: unknown): Promise<never> => {
     await sleep(logDelayMs);

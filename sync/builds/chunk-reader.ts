@@ -9,6 +9,8 @@ import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purc
  * with the dictionaries in memory.
  */
 export const maxChunkBytes = 96 * 2 ** 20;
+/** If the purchases have much text: DuckDB takes several times the bytes of a chunk to sort it. */
+const maxLongChunkBytes = 32 * 2 ** 20;
 
 /** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */
 type ChunkReader = {
@@ -27,9 +29,9 @@ export function createChunkReader(options: {
 }): ChunkReader {
   const { database, organizationId, directory, maxRows, signal } = options;
   let rows = maxRows;
+  let maxBytes = maxChunkBytes;
   let reserved = 0;
   const limits = {
-    maxBytes: maxChunkBytes,
     beforeWriting: (bytes: number) => requireSpace(directory, reserved + bytes),
   };
   return {
@@ -40,16 +42,17 @@ export function createChunkReader(options: {
             database,
             { organizationId, after, rows },
             path,
-            limits,
+            { ...limits, maxBytes },
             signal,
           );
           // If a chunk has less than half of the bytes, twice as many rows fit.
-          if (chunk.bytes < maxChunkBytes / 2) rows = Math.min(maxRows, rows * 2);
+          if (chunk.bytes < maxBytes / 2) rows = Math.min(maxRows, rows * 2);
           return chunk;
         } catch (error) {
           if (!(error instanceof ChunkTooLargeError)) throw error;
           if (rows === 1) throw new OversizedRowError();
           rows = Math.ceil(rows / 2);
+          maxBytes = maxLongChunkBytes;
         }
       }
     },

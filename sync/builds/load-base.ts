@@ -21,7 +21,7 @@ import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
 import { requireSpace } from '../files/disk-space.ts';
-import { type BaseFile, resetBase } from './base-file.ts';
+import { type BaseFile, fitRowGroups, resetBase } from './base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
 import { insertPurchases } from './insert-purchases.ts';
@@ -86,6 +86,7 @@ export async function loadPurchases(file: BaseFile, options: LoadOptions): Promi
       requireSpace(directory, written);
       reader.reserve(written);
       reading = chunk.until === null ? null : read(chunk.until, otherPath);
+      await fitRowGroups(file, chunk.bytes / chunk.rows);
       progress = await loadChunk(file, path, chunk, progress);
       reader.reserve(0);
       onProgress(progress);

@@ -17,6 +17,7 @@ import {
   type BaseLocation,
   closeBase,
   finishBase,
+  fitRowGroups,
   mergedBasePath,
   openUnfinishedBase,
   removeDuckDBFile,
@@ -53,18 +54,18 @@ export async function merge(
     const sizes = [current.base, current.log].map((name) =>
       name === null ? 0 : statSync(join(directory, name)).size,
     );
-    requireSpace(directory, 2 * sizes.reduce((sum, size) => sum + size, 0));
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    requireSpace(directory, 2 * bytes);
     const catalog = `${file.catalog}_delta`;
     const store = await openStore(connection, bases, directory, current, { published, catalog });
     try {
+      const rows = await countPurchases(connection, store.catalogs.base);
+      await fitRowGroups(file, bytes / (rows + store.part().records));
       await mergeStore(file, store.catalogs, chunkRows, signal);
-      const [row] = await queryRows(
-        connection,
-        sql`select count(*) from ${raw(file.catalog)}.purchase`,
-      );
+      const purchases = await countPurchases(connection, file.catalog);
       const { position } = store.part();
       await store.close(connection);
-      return { base: await finishBase(file), purchases: Number(row?.[0]), position };
+      return { base: await finishBase(file), purchases, position };
     } catch (error) {
       await store.close(connection).catch(() => {});
       throw error;
@@ -75,6 +76,11 @@ export async function merge(
     await removeDuckDBFile(file.path).catch(() => {});
     throw error;
   }
+}
+
+async function countPurchases(connection: DuckDBConnection, catalog: string): Promise<number> {
+  const [row] = await queryRows(connection, sql`select count(*) from ${raw(catalog)}.purchase`);
+  return Number(row?.[0]);
 }
 
 /** Merges slices of the base by time, each in a transaction of its own, because each is sorted in memory. */
