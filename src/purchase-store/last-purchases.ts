@@ -17,8 +17,11 @@ export async function previousStatus(connection: DuckDBConnection, entries: Sql)
     connection,
     sql`select key from ${entries} where value in (${join(paymentStatuses)})`,
   );
-  const keys = [noLabel, ...found.map(([key]) => key)];
-  return raw(`if(${status} in (${keys.join(', ')}), ${status}, ${noLabel})`);
+  // Not IN: DuckDB makes a join of it, and two threads then stream the rows of a base in another order.
+  const known = found.map(([key]) => `when ${key} then ${key}`);
+  return raw(
+    known.length === 0 ? `${noLabel}` : `case ${status} ${known.join(' ')} else ${noLabel} end`,
+  );
 }
 
 /** Selects the columns of `Keys` for purchases with the dictionaries of a base. */

@@ -113,7 +113,8 @@ export async function fitRowGroups(
   { connection, catalog, path }: BaseFile,
   bytesEach: number,
 ): Promise<void> {
-  if (bytesEach <= maxUsualBytes) return;
+  // Not a number without purchases.
+  if (!(bytesEach > maxUsualBytes)) return;
   await detach(connection, catalog);
   await connection.run(`attach ${quotePath(path)} as ${catalog} (row_group_size 2048)`);
 }
