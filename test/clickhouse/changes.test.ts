@@ -2,10 +2,10 @@ import sql from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { openClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { servedSourceOf } from '../../src/purchase-store/shown.ts';
 import { retainChangeLog } from '../../sync/capture/change-log.ts';
 import { expectRefusal } from '../http/refusal.ts';
 import { purchasesById } from '../support/follower.ts';
@@ -328,7 +328,6 @@ describe('the change feed of ClickHouse', () => {
 
   it('wakes requests that wait, when their organization has changes', async ({
     addPublished,
-    clickhouse,
     change,
     openApi,
     request,
@@ -337,7 +336,7 @@ describe('the change feed of ClickHouse', () => {
     await addPublished();
     const worker = await replica.openSynced();
     const cursor = (await request(url)).json().next_cursor;
-    const { source = '' } = (await newestGeneration(clickhouse, replica.id, undefined)) ?? {};
+    const source = servedSourceOf(await replica.generation());
     const { changes } = await openApi();
     const stopped = new AbortController();
     const wait = (signal?: AbortSignal) =>
@@ -382,7 +381,7 @@ describe('the change feed of ClickHouse', () => {
     replica,
   }) => {
     await addPublished();
-    const { source } = await replica.generation();
+    const source = servedSourceOf(await replica.generation());
     const engine = createTestClickHouseEngine({ ...server.options, url: proxy.url });
     const after = (await request(url)).json().next_cursor;
     const query = { after, limit: 10 };
