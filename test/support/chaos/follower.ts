@@ -3,9 +3,10 @@ import { purchaseColumns } from '../../../src/domain/purchase.ts';
 import { NoChangeFeedError, UnknownPositionError } from '../../../src/domain/purchase-changes.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
+import { servedSource } from '../../../src/postgres/source-identity.ts';
 import { createChangeFeed } from '../../../src/purchase-store/change-feed.ts';
+import { servedSourceOf } from '../../../src/purchase-store/shown.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
-import { sourceOf } from './checker.ts';
 import type { GenerationReader } from './generation.ts';
 import type { Row } from './history.ts';
 import { isConnectionLoss, isDatabaseReplaced } from './writers.ts';
@@ -36,14 +37,14 @@ export function createFollowers(dataDirectory: string, reader: GenerationReader)
     limit: number,
     isEnding: boolean,
   ): Promise<{ readonly copy: Copy; readonly hasMore: boolean } | null> => {
-    const source = await sourceOf(database, id);
+    const source = await servedSourceIn(database, id);
     if (source === null) return null;
     const known = copies.get(source);
     try {
       const page = await feed.read(id, source, { after: known?.after ?? null, limit });
       if (known === undefined) {
         const generation = await reader.read(id);
-        if (generation?.current.source !== source) return null;
+        if (generation === null || servedSourceOf(generation.current) !== source) return null;
         const rows = new Map(generation.rows.map((row) => [row[0] as bigint, row]));
         const copy = { after: page.next, rows };
         copies.set(source, copy);
@@ -98,4 +99,13 @@ export function createFollowers(dataDirectory: string, reader: GenerationReader)
     counts: () => counts,
     close: feed.close,
   };
+}
+
+/** The source of the feed's requests; null if the organization was deleted. */
+async function servedSourceIn(database: Database, organizationId: bigint): Promise<string | null> {
+  const { rows } = await database.query<{ source: string }>(
+    `select ${servedSource} as source from organizations where id = $1`,
+    [organizationId],
+  );
+  return rows[0]?.source ?? null;
 }
