@@ -72,7 +72,7 @@ describe('with a role that has other settings', { tags: ['slow'], timeout: 300_0
     expect(await run('organizations', 'list')).toContain(organization);
 
     const api = program('src/commands/api.ts', [], { DATABASE_URL: url });
-    const [, address] = await api.printed(/Listening on (\S+)/);
+    const [, address] = await api.printed(/Listening on (http[^\s"]+)/);
     const get = async (path: string) => {
       const headers = { Authorization: `Bearer ${secret}` };
       const response = await checkedFetch(`${address}/v1${path}`, { headers });

@@ -46,7 +46,7 @@ describe('an API while other clients take all connections of Postgres', () => {
     await syncOnce(server.pool, directory);
     const environment = { DATABASE_URL: server.url, DATA_DIR: directory };
     const api = program('src/commands/api.ts', [], environment);
-    const [, url] = await api.printed(/Listening on (\S+)/);
+    const [, url] = await api.printed(/Listening on (http[^\s"]+)/);
     const get = (path: string) =>
       checkedFetch(`${url}${path}`, { headers: { authorization: `Bearer ${secret}` } });
     const getStats = (minimum: number) => get(`/v1/purchases/stats?min_value_in_cents=${minimum}`);
