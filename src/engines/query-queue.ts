@@ -1,13 +1,16 @@
+import PQueue from 'p-queue';
 import { organizationSlots } from '../domain/organization-slots.ts';
 import { QueryTimeoutError, QueueFullError } from '../domain/purchase-engine.ts';
-import { createTurns, type QueryClient } from './turns.ts';
+import { type TurnOptions, TurnQueue } from './turn-queue.ts';
+
+/** The client of a query. Queries without a name share the turns of one client of the organization. */
+export type QueryClient = { readonly organizationId: bigint; readonly name?: string | undefined };
 
 /**
  * Runs a bounded number of queries at the same time.
  *
- * The queue is fair between organizations, and then between the clients of each. One organization
- * occupies all slots but one. Organizations with queries in the queue take the free slots in turn, and
- * so do the clients of each.
+ * Each organization has a queue in which its clients take turns. From it, at most all slots but one go to
+ * the common queue, in which organizations take turns.
  */
 export type QueryQueue = {
   /**
@@ -38,74 +41,72 @@ export type QueryQueueOptions = {
   readonly timeoutMs: number;
 };
 
+const createQueue = (concurrency: number) =>
+  new PQueue<TurnQueue, TurnOptions>({ concurrency, queueClass: TurnQueue });
+
 export function createQueryQueue(options: QueryQueueOptions): QueryQueue {
   const { concurrency, queueLimit, queueLimitPerClient, timeoutMs } = options;
-  const slotsEach = organizationSlots(concurrency);
   const queueLimitEach = Math.max(queueLimitPerClient, queueLimit - queueLimitPerClient);
-  const waiting = createTurns();
-  const running = new Map<bigint, number>();
-  const queries = new Set<Promise<unknown>>();
-  let runningCount = 0;
+  const common = createQueue(concurrency);
+  const organizations = new Map<bigint, ReturnType<typeof createQueue>>();
+  /** An element for each query in a queue. */
+  const waiting = new Set<QueryClient>();
 
-  const hasSlot = (organizationId: bigint) =>
-    runningCount < concurrency && (running.get(organizationId) ?? 0) < slotsEach;
+  const queueOf = (organizationId: bigint) => {
+    const known = organizations.get(organizationId);
+    if (known !== undefined) return known;
+    const added = createQueue(organizationSlots(concurrency));
+    added.on('idle', () => organizations.delete(organizationId));
+    organizations.set(organizationId, added);
+    return added;
+  };
 
-  const isFull = (client: QueryClient) => {
-    const { own, organization } = waiting.countOf(client);
+  const isFull = ({ organizationId, name = '' }: QueryClient): boolean => {
+    const ofOrganization = [...waiting].filter((each) => each.organizationId === organizationId);
+    const own = ofOrganization.filter((each) => each.name === name);
     return (
-      own >= queueLimitPerClient || organization >= queueLimitEach || waiting.total() >= queueLimit
+      own.length >= queueLimitPerClient ||
+      ofOrganization.length >= queueLimitEach ||
+      waiting.size >= queueLimit
     );
   };
 
-  const takeSlot = (organizationId: bigint): void => {
-    runningCount += 1;
-    running.set(organizationId, (running.get(organizationId) ?? 0) + 1);
-  };
-
-  const freeSlot = (organizationId: bigint): void => {
-    runningCount -= 1;
-    const rest = (running.get(organizationId) ?? 0) - 1;
-    if (rest === 0) running.delete(organizationId);
-    else running.set(organizationId, rest);
-    waiting.takeNext(hasSlot)?.();
-  };
-
-  /** Resolves when the query has a slot. Leaves the queue as soon as the signal is aborted. */
-  const waitForSlot = (client: QueryClient, signal: AbortSignal): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const start = () => {
-        signal.removeEventListener('abort', leave);
-        takeSlot(client.organizationId);
-        resolve();
-      };
-      const leave = () => {
-        waiting.remove(client, start);
-        const isLate = signal.reason instanceof QueryTimeoutError;
-        reject(isLate ? new QueueFullError('no slot became free in time') : signal.reason);
-      };
-      if (hasSlot(client.organizationId)) return start();
-      signal.addEventListener('abort', leave, { once: true });
-      waiting.add(client, start);
-    });
-
+  /** Leaves the queues as soon as the signal is aborted. A running query keeps its slot until it has ended. */
   const runQueued = async <Result>(
-    client: QueryClient,
+    { organizationId, name = '' }: QueryClient,
     signal: AbortSignal,
     query: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> => {
-    await waitForSlot(client, signal);
-    // A running query keeps its slot until it has ended, also after an abort.
-    try {
-      return await query(signal);
-    } finally {
-      freeSlot(client.organizationId);
-    }
+    const leaving = new AbortController();
+    const place = { organizationId, name };
+    const stopWaiting = () => {
+      waiting.delete(place);
+      signal.removeEventListener('abort', leave);
+    };
+    const leave = () => {
+      stopWaiting();
+      const isLate = signal.reason instanceof QueryTimeoutError;
+      leaving.abort(isLate ? new QueueFullError('no slot became free in time') : signal.reason);
+    };
+    const run = () => {
+      stopWaiting();
+      return query(signal);
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    waiting.add(place);
+    const takeTurn = (turn: string) => ({ turn, signal: leaving.signal });
+    return queueOf(organizationId).add(
+      () => common.add(run, takeTurn(`${organizationId}`)),
+      takeTurn(name),
+    );
   };
 
   return {
     async run(client, signal, query) {
       signal?.throwIfAborted();
-      if (!hasSlot(client.organizationId) && isFull(client)) {
+      const own = queueOf(client.organizationId);
+      const mustWait = common.pending >= concurrency || own.pending >= own.concurrency;
+      if (mustWait && isFull(client)) {
         throw new QueueFullError('too many queries are in the queue');
       }
       const deadline = new AbortController();
@@ -115,16 +116,11 @@ export function createQueryQueue(options: QueryQueueOptions): QueryQueue {
       );
       const either =
         signal === undefined ? deadline.signal : AbortSignal.any([signal, deadline.signal]);
-      const running = runQueued(client, either, query).finally(() => {
-        clearTimeout(timer);
-        queries.delete(running);
-      });
-      queries.add(running);
-      return running;
+      return runQueued(client, either, query).finally(() => clearTimeout(timer));
     },
-    state: () => ({ running: runningCount, waiting: waiting.total() }),
+    state: () => ({ running: common.pending, waiting: waiting.size }),
     async close() {
-      await Promise.allSettled(queries);
+      await Promise.all([...organizations.values()].map((queue) => queue.onIdle()));
     },
   };
 }

@@ -123,26 +123,24 @@ describe('the query pool of DuckDB', () => {
     await pool.expectUsable();
   });
 
+  const flood = Array.from({ length: 50 }, (_, index) => `aa${index + 1}`);
+
   it.for([
-    ['organization', 'bb'],
-    ['client of the organization', 'ab'],
-  ])(
-    'runs a query of another %s next, before the queue of one client',
-    async ([, other], { open }) => {
-      const pool = open();
-      const flood = Array.from({ length: 50 }, (_, index) => pool.run(`aa${index}`));
-      const [one, two] = [pool.run(`${other}1`, quick), pool.run(`${other}2`, quick)];
-      await pool.expectStarted('aa0');
-      flood[0]?.abort();
-      // The first query of the flood waits longer.
-      await pool.expectStarted('aa0', 'aa1');
-      flood[1]?.abort();
-      expect(await one.outcome).toEqual([[42]]);
-      await pool.expectStarted('aa0', 'aa1', `${other}1`, 'aa2');
-      flood[2]?.abort();
-      expect(await two.outcome).toEqual([[42]]);
-    },
-  );
+    ['another organization', [...flood, 'bb1', 'bb2'], 'aa1 bb1 aa2 bb2 aa3 aa4'],
+    ['another client of the organization', [...flood, 'ab1', 'ab2'], 'aa1 aa2 ab1 aa3 ab2 aa4'],
+    [
+      'organizations and clients',
+      ['aa1', 'aa2', 'aa3', 'ab1', 'ab2', 'ac1', 'bb1', 'bb2', 'cc1'],
+      'aa1 bb1 cc1 aa2 bb2 ab1 ac1 aa3 ab2',
+    ],
+  ] as const)('takes turns with %s', async ([, names, order], { open }) => {
+    const pool = open({ concurrency: 1 });
+    const queries = new Map(names.map((name) => [name, pool.run(name)]));
+    for (const [index, name] of order.split(' ').entries()) {
+      await pool.expectStarted(...order.split(' ').slice(0, index + 1));
+      queries.get(name)?.abort();
+    }
+  });
 
   it('leaves a slot free for other organizations, however many clients one has', async ({
     open,
@@ -160,19 +158,6 @@ describe('the query pool of DuckDB', () => {
     for (const name of ['aa1', 'aa2', 'aa3']) pool.run(name);
     await pool.expectUsable('bb');
     await pool.expectStarted('aa1', 'aa2', 'bb');
-  });
-
-  it('takes turns between organizations, and then between the clients of each', async ({
-    open,
-  }) => {
-    const pool = open({ concurrency: 1 });
-    const names = ['aa1', 'aa2', 'aa3', 'ab1', 'ab2', 'ac1', 'bb1', 'bb2', 'cc1'];
-    const queries = new Map(names.map((name) => [name, pool.run(name)]));
-    const order = ['aa1', 'aa2', 'bb1', 'cc1', 'ab1', 'bb2', 'ac1', 'aa3', 'ab2'];
-    for (const [index, name] of order.entries()) {
-      await pool.expectStarted(...order.slice(0, index + 1));
-      queries.get(name)?.abort();
-    }
   });
 
   it('refuses no query of another organization while one has as many in the queue as it may have', async ({

@@ -1,7 +1,11 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { connectKeepingStatements, type KeepingConnection } from '../../duckdb/connection.ts';
-import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
-import type { QueryClient } from '../turns.ts';
+import {
+  createQueryQueue,
+  type QueryClient,
+  type QueryQueue,
+  type QueryQueueOptions,
+} from '../query-queue.ts';
 import { interruptible } from './interruption.ts';
 
 /** One or several SQL statements, on a connection that no other query uses meanwhile. */
