@@ -1,4 +1,4 @@
-import type { Organization } from '../tick/organization-phases.ts';
+import type { Organization } from '../organization.ts';
 import type { Prepared, StoredSize } from '../tick/store.ts';
 
 export type BuildProgress = { readonly loaded: number; readonly expected: number };

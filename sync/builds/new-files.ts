@@ -6,7 +6,7 @@ import type { Watermark } from '../capture/watermark.ts';
 import { currentOf, type FileStore } from '../files/file-store.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
 import { replacedLogs } from '../files/replaced-logs.ts';
-import type { Organization } from '../tick/organization-phases.ts';
+import type { Organization } from '../organization.ts';
 import type { ChangeGap, Prepared } from '../tick/store.ts';
 
 /** Files that are not published yet. */

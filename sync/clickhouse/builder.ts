@@ -11,7 +11,7 @@ import type { Builder, BuildOptions } from '../builds/builder.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import type { Organization } from '../tick/organization-phases.ts';
+import type { Organization } from '../organization.ts';
 import type { Prepared } from '../tick/store.ts';
 import { requireEqual, requireTotals } from '../verification/verify.ts';
 import { type Batch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';

@@ -4,8 +4,8 @@ import { streamChanges } from '../capture/changes.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import type { Organization } from '../organization.ts';
 import { maxTickBytesOfOne, TooManyBytesError } from './byte-limits.ts';
-import type { Organization } from './organization-phases.ts';
 import type { ChangeGap, Prepared } from './store.ts';
 import type { TickContext } from './tick.ts';
 

@@ -2,9 +2,9 @@ import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import { follow, type Organization, requireLoad } from '../organization.ts';
 import { TooManyBytesError } from './byte-limits.ts';
 import { completeGaps } from './feed-gaps.ts';
-import { follow, type Organization, requireLoad } from './organization-phases.ts';
 import type { Prepared } from './store.ts';
 import {
   leaveAfter,

@@ -5,7 +5,7 @@ import {
 } from '../../src/purchase-store/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { type Organizations, shownBeside, showTick } from './organization-phases.ts';
+import type { Organizations } from '../organization.ts';
 import type { Store } from './store.ts';
 
 export type Publication = ReturnType<typeof createPublication>;
@@ -100,4 +100,37 @@ function isSame(published: Exceptions, shownById: ReadonlyMap<bigint, Watermark>
       return false;
   }
   return true;
+}
+
+/** Readers then show what CURRENT says, if there is anything that this worker could not read. */
+const unknown: Watermark = { asOf: 0n, snapshot: '', token: '', fingerprint: '', database: '' };
+
+/**
+ * What organizations show that do not show a tick of the instant `asOf`, by id. A new instant is later
+ * than all that organizations showed when they joined. One that is beyond it is of a clock that has
+ * gone back since.
+ */
+function shownBeside(
+  organizations: Organizations,
+  asOf: bigint,
+  isSameInstant: boolean,
+): Map<bigint, Watermark> {
+  const shownById = new Map<bigint, Watermark>();
+  for (const { id, phase, shown } of organizations.values()) {
+    const isBeyond = shown !== null && shown.asOf > asOf;
+    if (phase === 'following') {
+      if (isBeyond && isSameInstant) shownById.set(id, shown);
+    } else if (isBeyond && !isSameInstant) shownById.set(id, { ...shown, asOf });
+    else shownById.set(id, shown ?? unknown);
+  }
+  return shownById;
+}
+
+/** The organizations that follow, except those of `shownById`, show a tick from now on. */
+function showTick(organizations: Organizations, shownById: ReadonlyMap<bigint, Watermark>): void {
+  for (const organization of organizations.values()) {
+    if (organization.phase === 'following' && !shownById.has(organization.id)) {
+      organization.shown = null;
+    }
+  }
 }

@@ -9,6 +9,7 @@ import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import {
+  continueFrom,
   damagedFiles,
   follow,
   newOrganization,
@@ -16,7 +17,7 @@ import {
   type Organizations,
   otherSource,
   requireLoad,
-} from './organization-phases.ts';
+} from '../organization.ts';
 import { createPublication, type Publication } from './publication.ts';
 import type { Store } from './store.ts';
 
@@ -51,13 +52,11 @@ export async function startPublication(
     const stored = store.storedOf(id);
     if (stored !== null && stored.source !== source) organization.reason = otherSource;
     else if (stored !== null) {
-      organization.phase = 'behind';
-      organization.reason = null;
       const { watermark, tick: at } = stored;
       // After a crash of the machine, CURRENT may be later than the tick.
       tick = Math.max(tick, at);
       const shown = shownWatermark(id, { ...watermark, tick: at, source }, published);
-      organization.shown = { ...watermark, ...shown };
+      continueFrom(organization, { ...watermark, ...shown });
     }
     if (failure !== null) {
       requireLoad(organization, damagedFiles);
@@ -118,7 +117,7 @@ export async function refreshOrganizations(
     // A restored database may give the id to another organization.
     const known = organizations.get(id);
     if (known?.source === source) continue;
-    organizations.set(id, newOrganization(id, source, known && otherSource));
+    organizations.set(id, newOrganization(id, source, known));
   }
   return [...organizations.values()].filter(({ id }) => isOfShard(id, shard) && !sources.has(id));
 }

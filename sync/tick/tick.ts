@@ -7,14 +7,14 @@ import { noRecords, type Records } from '../capture/records.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
-import { maxTickBytes, maxTickBytesOfOne, TooManyBytesError } from './byte-limits.ts';
 import {
   damagedFiles,
   follow,
   leave,
   type Organization,
   type Organizations,
-} from './organization-phases.ts';
+} from '../organization.ts';
+import { maxTickBytes, maxTickBytesOfOne, TooManyBytesError } from './byte-limits.ts';
 import type { Publication } from './publication.ts';
 import type { Store } from './store.ts';
 

@@ -3,29 +3,15 @@ import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Builder, BuildOptions, BuildProgress } from '../builds/builder.ts';
 import type { WorkerMetrics } from '../metrics/metrics.ts';
+import type { Build, BuildFailures, BuildKind, Organization } from '../organization.ts';
 import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
 import { joinPrepared } from '../tick/join.ts';
-import type { Organization } from '../tick/organization-phases.ts';
 import type { Prepared } from '../tick/store.ts';
 import type { Replication } from './replication.ts';
-import { idleStates, type Reports } from './status-reports.ts';
-
-type BuildKind = 'load' | 'catch up' | 'compact';
+import type { Reports } from './status-reports.ts';
 
 /** A load that has failed for longer begins again. */
 const maxFailingMs = 3_600_000;
-
-type Retention = {
-  /** Null while the build does not know it yet. */
-  readonly snapshot: string | null;
-  /** When the build first failed, in monotonic milliseconds; null if it has not failed. */
-  readonly failingSince: number | null;
-};
-
-/** Of a build of several organizations, by organization: the others are published. */
-type BuildFailures = ReadonlyMap<bigint, unknown>;
-
-type RunningBuild = { readonly kind: BuildKind; readonly done: Promise<BuildFailures> };
 
 export type BuildRunnerOptions = {
   readonly builder: Builder;
@@ -40,81 +26,85 @@ export type BuildRunnerOptions = {
 /** Runs builds of organizations that are not building, and publishes the results. */
 export function createBuildRunner(options: BuildRunnerOptions) {
   const { builder, replication, reports, metrics, signal, log } = options;
-  const { context, exclusively } = replication;
+  const { context, exclusively, organizations } = replication;
   const queue = new PQueue({ concurrency: options.concurrency });
-  const running = new Map<bigint, RunningBuild>();
-  /** Of each load and catch-up. One that failed continues where it was, until it succeeds. */
-  const retentions = new Map<bigint, Retention>();
 
-  const retain = (id: bigint, snapshot: string | null): void => {
-    const before = retentions.get(id) ?? null;
+  const retain = ({ work }: Organization, snapshot: string | null): void => {
+    const before = work.retention;
     if (snapshot === null && before !== null) return;
     const failingSince = before?.snapshot === snapshot ? before.failingSince : null;
-    retentions.set(id, { snapshot, failingSince });
+    work.retention = { snapshot, failingSince };
   };
 
-  const failed = (id: bigint): void => {
-    const { snapshot = null, failingSince = null } = retentions.get(id) ?? {};
-    if (snapshot === null) retentions.delete(id);
-    else retentions.set(id, { snapshot, failingSince: failingSince ?? performance.now() });
+  const noteFailing = ({ work }: Organization): void => {
+    const { snapshot = null, failingSince = null } = work.retention ?? {};
+    work.retention =
+      snapshot === null ? null : { snapshot, failingSince: failingSince ?? performance.now() };
+  };
+
+  /** Runs a build that has a slot. */
+  const runNow = async (
+    group: readonly Organization[],
+    kind: BuildKind,
+    reason: string,
+    work: (options: BuildOptions) => Promise<BuildFailures>,
+  ): Promise<BuildFailures> => {
+    const [first] = group as [Organization];
+    const described =
+      group.length === 1
+        ? { organization: encodeId('organization', first.id) }
+        : { organizations: group.length };
+    const state = stateOf(kind, first, context().store.storedOf);
+    const change = (changed: Partial<Build>): void => {
+      for (const organization of group) {
+        Object.assign(organization.work.build ?? {}, changed);
+        reports.changed(organization);
+      }
+    };
+    signal.throwIfAborted();
+    if (kind !== 'compact') for (const organization of group) retain(organization, null);
+    change({ state });
+    log.info({ ...described, reason }, state);
+    const startedAt = performance.now();
+    try {
+      const failures = await work({
+        signal,
+        onRetain(snapshot) {
+          for (const organization of group) retain(organization, snapshot);
+        },
+        onProgress: createProgressReport((progress) => change({ progress })),
+      });
+      const milliseconds = performance.now() - startedAt;
+      metrics.built(kind, reason, milliseconds);
+      for (const organization of group) {
+        if (failures.has(organization.id)) noteFailing(organization);
+        else if (kind !== 'compact') organization.work.retention = null;
+      }
+      log.info({ ...described, milliseconds: Math.round(milliseconds) }, 'built');
+      return failures;
+    } catch (error) {
+      if (kind !== 'compact') group.forEach(noteFailing);
+      throw error;
+    }
   };
 
   const run = (
     group: readonly Organization[],
     kind: BuildKind,
     reason: string,
-    work: (build: BuildOptions) => Promise<BuildFailures>,
+    work: (options: BuildOptions) => Promise<BuildFailures>,
   ): Promise<BuildFailures> => {
-    const state = stateOf(kind, group[0] as Organization, context().store.storedOf);
-    for (const { id, phase } of group) {
-      reports.report(id, { state: idleStates[phase], progress: null });
+    const done = queue
+      .add(() => runNow(group, kind, reason, work))
+      .finally(() => {
+        for (const organization of group) organization.work.build = null;
+      });
+    done.catch(() => {});
+    for (const organization of group) {
+      organization.work.build = { kind, done, state: null, progress: null };
+      reports.changed(organization);
     }
-    const done = queue.add(async () => {
-      signal.throwIfAborted();
-      for (const { id } of group) {
-        if (kind !== 'compact') retain(id, null);
-        reports.report(id, { state });
-      }
-      const described =
-        group.length === 1
-          ? { organization: encodeId('organization', (group[0] as Organization).id) }
-          : { organizations: group.length };
-      log.info({ ...described, reason }, state);
-      const startedAt = performance.now();
-      let failures: BuildFailures;
-      try {
-        failures = await work({
-          signal,
-          onRetain(snapshot) {
-            for (const { id } of group) retain(id, snapshot);
-          },
-          onProgress: createProgressReport((progress) => {
-            for (const { id } of group) reports.report(id, { progress });
-          }),
-        });
-      } catch (error) {
-        if (kind !== 'compact') for (const { id } of group) failed(id);
-        throw error;
-      }
-      const milliseconds = performance.now() - startedAt;
-      metrics.built(kind, reason, milliseconds);
-      for (const { id } of group) {
-        if (failures.has(id)) {
-          failed(id);
-          continue;
-        }
-        if (kind !== 'compact') retentions.delete(id);
-        reports.clear(id);
-      }
-      log.info({ ...described, milliseconds: Math.round(milliseconds) }, 'built');
-      return failures;
-    });
-    const settled = done.finally(() => {
-      for (const { id } of group) running.delete(id);
-    });
-    settled.catch(() => {});
-    for (const { id } of group) running.set(id, { kind, done: settled });
-    return settled;
+    return done;
   };
 
   /** Publishes what a build has prepared; discards what fails. Rejects if nothing is published. */
@@ -148,7 +138,7 @@ export function createBuildRunner(options: BuildRunnerOptions) {
         try {
           await exclusively(async () => {
             const { publication } = context();
-            if (replication.organizations.get(organization.id) !== organization) {
+            if (organizations.get(organization.id) !== organization) {
               throw new Error('another organization has this id now');
             }
             await compacted.publish(publication.tick, organization.shown ?? publication.shown);
@@ -159,20 +149,21 @@ export function createBuildRunner(options: BuildRunnerOptions) {
         }
       }),
 
-    runningOf: (id: bigint): RunningBuild | null => running.get(id) ?? null,
-
     /** Resolves when the builds that are queued now have ended. */
     async settled(): Promise<void> {
-      await Promise.allSettled([...running.values()].map(({ done }) => done));
+      const builds = [...organizations.values()].map(({ work }) => work.build?.done);
+      await Promise.allSettled(builds);
     },
 
     /** Snapshots whose later changes builds need; null while a build does not know its snapshot yet. */
-    retained(isPresent: (organizationId: bigint) => boolean): readonly string[] | null {
+    retained(): readonly string[] | null {
       const oldest = performance.now() - maxFailingMs;
       const snapshots = new Set<string>();
-      for (const [id, { snapshot, failingSince }] of retentions) {
-        const isOver = !isPresent(id) || (failingSince ?? Number.POSITIVE_INFINITY) < oldest;
-        if (isOver && !running.has(id)) retentions.delete(id);
+      for (const { work } of organizations.values()) {
+        if (work.retention === null) continue;
+        const { snapshot, failingSince } = work.retention;
+        const isOver = failingSince !== null && failingSince < oldest;
+        if (isOver && work.build === null) work.retention = null;
         else if (snapshot === null) return null;
         else snapshots.add(snapshot);
       }

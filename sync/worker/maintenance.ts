@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Database } from '../../src/postgres/pool.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { pruneChangeLog } from '../capture/change-log.ts';
-import { exceptionsOf } from '../tick/organization-phases.ts';
+import { exceptionsOf } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
 import type { Replication } from './replication.ts';
@@ -57,7 +57,11 @@ export function createMaintenance(options: {
 
   const cleanUp = (): Promise<void> =>
     store
-      .cleanUp(shard, (id) => organizations.has(id), builds.isBuilding)
+      .cleanUp(
+        shard,
+        (id) => organizations.has(id),
+        (id) => (organizations.get(id)?.work.build ?? null) !== null,
+      )
       .catch((error) => log.debug({ err: error }, 'cannot remove unused purchases now'));
 
   return {

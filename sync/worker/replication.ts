@@ -6,12 +6,8 @@ import type { Shard } from '../../src/purchase-store/shard.ts';
 import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture/change-log.ts';
 import { isDataError } from '../failure.ts';
 import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';
+import { exceptionsOf, isDue, type Organization, type Organizations } from '../organization.ts';
 import { joinBehind } from '../tick/join.ts';
-import {
-  exceptionsOf,
-  type Organization,
-  type Organizations,
-} from '../tick/organization-phases.ts';
 import type { Publication } from '../tick/publication.ts';
 import { refreshOrganizations, startPublication } from '../tick/start.ts';
 import type { Store } from '../tick/store.ts';
@@ -22,7 +18,6 @@ import {
   type TickContext,
   type TickResult,
 } from '../tick/tick.ts';
-import type { Retries } from './retries.ts';
 import type { Reports } from './status-reports.ts';
 import { every } from './timers.ts';
 
@@ -34,9 +29,8 @@ type ReplicationOptions = {
   readonly shard: Shard;
   readonly dataFolderId: string;
   readonly maxTickChanges?: number | undefined;
-  readonly isBuilding: (organizationId: bigint) => boolean;
+  readonly organizations: Organizations;
   readonly reports: Reports;
-  readonly retries: Retries;
   readonly metrics: WorkerMetrics;
   readonly log: Logger;
   readonly signal: AbortSignal;
@@ -46,11 +40,10 @@ const organizationsIntervalMs = 500;
 
 /** Publishes the changes of all organizations that follow, and makes others follow again. */
 export function createReplication(options: ReplicationOptions) {
-  const { database, store, shard, isBuilding, reports, retries, metrics, log, signal } = options;
+  const { database, store, shard, organizations, reports, metrics, log, signal } = options;
   const { maxTickChanges = defaultMaxTickChanges } = options;
   /** The name under which this worker retains the change log. */
   const reader = `${options.dataFolderId} ${shard.number}/${shard.of}`;
-  const organizations: Organizations = new Map();
   // One publication at a time: a tick, a join, or the end of a build.
   const publications = new PQueue({ concurrency: 1 });
   /** Runs `work` while no tick and no other publication runs. */
@@ -65,9 +58,9 @@ export function createReplication(options: ReplicationOptions) {
   let organizationsDigest = '';
   let lastPoll: ObservedWorker['lastPoll'] = null;
 
-  const onFailure = ({ id }: Organization, error: unknown): void => {
+  const onFailure = (organization: Organization, error: unknown): void => {
     metrics.failed('changes');
-    retries.failed('join', id, error);
+    reports.failed(organization, 'join', error);
   };
 
   /** Throws before `start`. */
@@ -98,14 +91,12 @@ export function createReplication(options: ReplicationOptions) {
   /** False if a deleted organization is still building. */
   const refresh = async (): Promise<boolean> => {
     let isComplete = true;
-    for (const { id } of await refreshOrganizations(database, shard, organizations)) {
-      if (isBuilding(id)) {
+    for (const { id, work } of await refreshOrganizations(database, shard, organizations)) {
+      if (work.build !== null) {
         isComplete = false;
         continue;
       }
       organizations.delete(id);
-      retries.forget(id);
-      reports.clear(id);
       await store.remove(id);
       log.info({ organization: encodeId('organization', id) }, 'deleted, with its purchases');
     }
@@ -144,9 +135,9 @@ export function createReplication(options: ReplicationOptions) {
   const joinDue = async (): Promise<void> => {
     const groups = new Map<string, Organization[]>();
     for (const organization of exceptionsOf(organizations)) {
-      const { id, phase, shown } = organization;
-      if (phase !== 'behind' || shown === null || isBuilding(id)) continue;
-      if (!retries.isDue('join', id)) continue;
+      const { phase, shown, work } = organization;
+      if (phase !== 'behind' || shown === null || work.build !== null) continue;
+      if (!isDue(organization, 'join')) continue;
       groups.set(shown.snapshot, [...(groups.get(shown.snapshot) ?? []), organization]);
     }
     for (const group of groups.values()) await join(group);
@@ -157,10 +148,8 @@ export function createReplication(options: ReplicationOptions) {
     if (since == null) return;
     try {
       await exclusively(() => joinBehind(context(), group, since));
-      for (const { id, phase } of group) {
-        if (phase !== 'following') continue;
-        // A failure of a build is no failure of the join.
-        if (retries.succeeded('join', id)) reports.clear(id);
+      for (const organization of group) {
+        if (organization.phase === 'following') reports.succeeded(organization, 'join');
       }
     } catch (error) {
       if (signal.aborted) return;

@@ -3,7 +3,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { describeFailure } from '../failure.ts';
-import { damagedFiles } from '../tick/organization-phases.ts';
+import { damagedFiles, type Organizations } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
 import type { Repairs } from '../verification/repair.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
@@ -18,17 +18,16 @@ export function createRequestHandlers(options: {
   readonly shard: Shard;
   readonly isMine: (organizationId: bigint) => boolean;
   readonly store: Store;
+  readonly organizations: Organizations;
   readonly builds: BuildScheduler;
   readonly repairsFor: (organizationId: bigint) => Repairs;
   readonly signal: AbortSignal;
   readonly log: Logger;
 }) {
-  const { dataDirectory, shard, store, builds, signal, log } = options;
+  const { dataDirectory, shard, store, organizations, builds, signal, log } = options;
   const takenRequests: TakenRequests = new Map();
   /** Reports that were logged. */
   const unreadable = new Set<string>();
-  /** Monotonic milliseconds until which reports of an organization are ignored. */
-  const ignoredUntil = new Map<bigint, number>();
 
   const takeCommandRequests = async (): Promise<void> => {
     for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
@@ -59,8 +58,10 @@ export function createRequestHandlers(options: {
     }
     const now = performance.now();
     for (const [id, file] of reports) {
-      if (now < (ignoredUntil.get(id) ?? 0) || !store.isPublished(id, file)) continue;
-      ignoredUntil.set(id, now + damageIntervalMs);
+      const work = organizations.get(id)?.work;
+      if (work === undefined || now < work.ignoresDamageUntil) continue;
+      if (!store.isPublished(id, file)) continue;
+      work.ignoresDamageUntil = now + damageIntervalMs;
       const organization = encodeId('organization', id);
       log.error(
         { organization, file },

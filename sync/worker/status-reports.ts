@@ -1,39 +1,38 @@
 import type { Logger } from 'pino';
+import { encodeId } from '../../src/domain/public-id.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { describeFailure } from '../failure.ts';
 import type { Stage } from '../metrics/metrics.ts';
 import {
+  type Attempted,
+  noteFailure,
+  noteSuccess,
+  type Organization,
+  type Organizations,
+  reportOf,
+} from '../organization.ts';
+import {
   type OrganizationReport,
-  type OrganizationState,
   type WorkerFailure,
   writeWorkerState,
 } from '../status/worker-state.ts';
-import type { Phase } from '../tick/organization-phases.ts';
 
 const writeIntervalMs = 200;
 
-/** The state of an organization that is not built and whose build has not failed. */
-export const idleStates: Readonly<Record<Phase, OrganizationState>> = {
-  following: 'live',
-  behind: 'catching up',
-  'far behind': 'catching up',
-  'load required': 'waiting to load',
-};
-
-const live: OrganizationReport = { state: 'live', progress: null, failure: null };
-
 export type Reports = ReturnType<typeof createReports>;
 
-/** Reports what a worker does, in the file that `status` reads. */
+/** Logs what a worker does, and writes it to the file that `status` reads. */
 export function createReports(options: {
   readonly dataDirectory: string;
   readonly shard: Shard;
+  readonly organizations: Organizations;
   readonly log: Logger;
   readonly onReport: (organizationId: bigint, report: OrganizationReport) => void;
   readonly onFailure: (stage: Stage) => void;
+  /** A join or a build has failed. */
+  readonly onError: (error: unknown) => void;
 }) {
-  const { dataDirectory, shard, log, onReport } = options;
-  const organizations = new Map<bigint, OrganizationReport>();
+  const { dataDirectory, shard, organizations, log } = options;
   const failures = new Map<Stage, WorkerFailure>();
   let timer: NodeJS.Timeout | null = null;
   let isClosed = false;
@@ -41,7 +40,15 @@ export function createReports(options: {
   const write = () => {
     timer = null;
     const [oldest = null] = failures.values();
-    const reports = [...organizations].map(([id, report]) => [String(id), report]);
+    const reports: [string, OrganizationReport][] = [];
+    for (const organization of organizations.values()) {
+      const { work } = organization;
+      const { failure, ...report } = reportOf(organization);
+      // Others are live, or wait for their first load.
+      if (work.build !== null || failure !== null) {
+        reports.push([String(organization.id), { ...report, failure }]);
+      }
+    }
     try {
       writeWorkerState(dataDirectory, shard, {
         failure: oldest,
@@ -60,24 +67,27 @@ export function createReports(options: {
   // The state of an earlier worker no longer holds.
   write();
 
+  const changed = (organization: Organization): void => {
+    options.onReport(organization.id, reportOf(organization));
+    writeSoon();
+  };
+  const logOf = ({ id }: Organization) => log.child({ organization: encodeId('organization', id) });
+
   return {
-    /** Changes the report of an organization. Its state is `failed` as long as it has a failure. */
-    report(id: bigint, changed: Partial<OrganizationReport>): void {
-      const report = { ...(organizations.get(id) ?? live), ...changed };
-      if (report.failure !== null) report.state = 'failed';
-      organizations.set(id, report);
-      onReport(id, report);
-      writeSoon();
+    /** What an organization's builds or failures are has changed. */
+    changed,
+
+    failed(organization: Organization, attempted: Attempted, error: unknown): void {
+      options.onError(error);
+      const { failure, pauseMs } = noteFailure(organization, attempted, error);
+      const { message, advice, attempts } = failure;
+      logOf(organization).error({ advice, attempts, retryInMs: Math.round(pauseMs) }, message);
+      changed(organization);
     },
 
-    /** Null if nothing is reported. */
-    of: (id: bigint): OrganizationReport | null => organizations.get(id) ?? null,
-
-    /** The organization is live, and nothing else is to be reported. */
-    clear(id: bigint): void {
-      if (!organizations.delete(id)) return;
-      onReport(id, live);
-      writeSoon();
+    succeeded(organization: Organization, attempted: Attempted): void {
+      if (noteSuccess(organization, attempted)) logOf(organization).info('works again');
+      changed(organization);
     },
 
     /** Records the failure of a stage of the whole worker, or its success with null. */

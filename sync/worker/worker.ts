@@ -16,8 +16,14 @@ import {
   type ObservedWorker,
   type WorkerMetrics,
 } from '../metrics/metrics.ts';
+import {
+  endPauses,
+  exceptionsOf,
+  type Organization,
+  type Organizations,
+  reportOf,
+} from '../organization.ts';
 import type { OrganizationReport } from '../status/worker-state.ts';
-import { exceptionsOf, type Organization } from '../tick/organization-phases.ts';
 import { reread } from '../tick/reread.ts';
 import type { Store } from '../tick/store.ts';
 import type { Repairs } from '../verification/repair.ts';
@@ -26,8 +32,7 @@ import { type ContinuousVerification, verifyContinuously } from './continuous-ve
 import { createMaintenance } from './maintenance.ts';
 import { createReplication } from './replication.ts';
 import { createRequestHandlers } from './request-handlers.ts';
-import { createRetries } from './retries.ts';
-import { createReports, idleStates } from './status-reports.ts';
+import { createReports } from './status-reports.ts';
 import { every } from './timers.ts';
 
 export type WorkerOptions = {
@@ -91,18 +96,18 @@ export function createWorker(options: WorkerOptions): Worker {
       log.debug({ err: error }, 'cannot report damaged files');
     }
   };
+  const organizations: Organizations = new Map();
   const reports = createReports({
     dataDirectory,
     shard,
+    organizations,
     log,
     onReport,
     onFailure: metrics.failed,
+    onError,
   });
-  const retries = createRetries({ reports, log, onError });
-  const shared = { ...options, shard, metrics, reports, retries, signal };
-  const isBuilding = (id: bigint): boolean => builds.isBuilding(id);
-  const replication = createReplication({ ...shared, isBuilding });
-  const { organizations } = replication;
+  const shared = { ...options, organizations, shard, metrics, reports, signal };
+  const replication = createReplication(shared);
   const builds: BuildScheduler = createBuildScheduler({ ...shared, replication, onDamage });
   const maintenance = createMaintenance({ ...shared, replication, builds, onError });
 
@@ -180,7 +185,7 @@ export function createWorker(options: WorkerOptions): Worker {
     async once(wanted) {
       await replication.start();
       // An earlier call may have failed.
-      retries.endPauses();
+      endPauses(organizations);
       await replication.pollAndPublish(true);
       await replication.joinDue();
       // Each of them settles, or fails and pauses.
@@ -194,9 +199,10 @@ export function createWorker(options: WorkerOptions): Worker {
       await replication.pollAndPublish();
       for (const id of wanted) builds.compactIfDue(id);
       await builds.settled();
-      const messages = [...organizations.values()].filter(isWaiting).map(({ id }) => {
-        const failure = reports.of(id)?.failure?.message ?? 'it was not published';
-        return `${encodeId('organization', id)}: ${failure}`;
+      const messages = [...organizations.values()].filter(isWaiting).map((organization) => {
+        const { failure } = reportOf(organization);
+        const reason = failure?.message ?? 'it was not published';
+        return `${encodeId('organization', organization.id)}: ${reason}`;
       });
       if (messages.length > 0) throw new OperatorError(messages.join('\n'));
       await maintenance.syncAndPrune();
@@ -207,12 +213,16 @@ export function createWorker(options: WorkerOptions): Worker {
 
     state: () => ({
       lastPoll: replication.lastPoll(),
-      organizations: [...organizations.values()].map(({ id, phase, shown }) => ({
-        state: reports.of(id)?.state ?? idleStates[phase],
-        isPending: phase !== 'following',
-        asOf: phase === 'following' ? replication.asOf() : (shown?.asOf ?? null),
-        size: store.sizeOf(id),
-      })),
+      organizations: [...organizations.values()].map((organization) => {
+        const { id, phase, shown } = organization;
+        const isPending = phase !== 'following';
+        return {
+          state: reportOf(organization).state,
+          isPending,
+          asOf: isPending ? (shown?.asOf ?? null) : replication.asOf(),
+          size: store.sizeOf(id),
+        };
+      }),
     }),
 
     async run(stopped) {

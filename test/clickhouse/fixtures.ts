@@ -10,7 +10,7 @@ import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
 import { createClickHouseStore } from '../../sync/clickhouse/clickhouse-store.ts';
 import { openPublishedContents } from '../../sync/clickhouse/content.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
-import type { Organizations } from '../../sync/tick/organization-phases.ts';
+import type { Organizations } from '../../sync/organization.ts';
 import { startPublication } from '../../sync/tick/start.ts';
 import { runTick } from '../../sync/tick/tick.ts';
 import { type VerifyOptions, verifyOrganization } from '../../sync/verification/verify.ts';

@@ -13,7 +13,7 @@ import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { createPool } from '../../src/postgres/pool.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
-import type { Organization } from '../../sync/tick/organization-phases.ts';
+import type { Organization } from '../../sync/organization.ts';
 import { createGate } from '../support/held-builds.ts';
 import {
   addACent,

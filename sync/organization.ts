@@ -1,0 +1,229 @@
+import { backoffMs } from '../src/process/backoff.ts';
+import type { Watermark } from './capture/watermark.ts';
+import { describeFailure } from './failure.ts';
+import type { OrganizationReport, OrganizationState } from './status/worker-state.ts';
+
+/**
+ * How an organization takes part in the ticks:
+ *
+ * | phase          | meaning                                            | leaves for                      |
+ * |----------------|----------------------------------------------------|---------------------------------|
+ * | `following`    | each tick includes its changes                     | any other, after a failure      |
+ * | `behind`       | the changes since `shown` are few, and can be read | `following`, by a join          |
+ * | `far behind`   | they are too many for a tick                       | `following`, by a catch-up      |
+ * | `load required`| they cannot be read, or nothing is published       | `following`, by a load          |
+ *
+ * All but the first are exceptions of a tick: they show `shown` meanwhile.
+ */
+export type Phase = 'following' | 'behind' | 'far behind' | 'load required';
+
+/**
+ * What a worker does for one organization, at most one at a time. A load that is requested also runs while
+ * the organization follows, and replaces what is published. A compaction leaves the phase as it is.
+ */
+export type BuildKind = 'load' | 'catch up' | 'compact';
+
+/** What a worker repeats, with a pause that grows with each failure. */
+export type Attempted = 'join' | 'build' | 'compaction';
+
+/** Of a build of several organizations, by organization: the others are published. */
+export type BuildFailures = ReadonlyMap<bigint, unknown>;
+
+export type Build = {
+  readonly kind: BuildKind;
+  readonly done: Promise<BuildFailures>;
+  /** Null while the build waits for a slot. */
+  state: OrganizationState | null;
+  progress: OrganizationReport['progress'];
+};
+
+type Attempts = {
+  readonly failure: NonNullable<OrganizationReport['failure']>;
+  /** Monotonic milliseconds. */
+  notBefore: number;
+};
+
+/** What the worker does, has to do, and failed to do for an organization. */
+type Work = {
+  /** Runs, or waits for a slot. */
+  build: Build | null;
+  /** Its delta is being saved, beside any build. */
+  isSaving: boolean;
+  /** The reason of a requested load that has not succeeded yet. */
+  requestedLoad: string | null;
+  /** It may make a load fail that it shares with others. */
+  loadsAlone: boolean;
+  /** Of a load or catch-up that has not succeeded: it continues where it was. */
+  retention: Retention | null;
+  /** The last attempts, if they failed. */
+  readonly failed: Record<Attempted, Attempts | null>;
+  /** Reports of damage are ignored until then, in monotonic milliseconds. */
+  ignoresDamageUntil: number;
+};
+
+export type Retention = {
+  /** The snapshot whose later changes the build needs; null while the build does not know it yet. */
+  readonly snapshot: string | null;
+  /** When the build first failed, in monotonic milliseconds; null if it has not failed. */
+  readonly failingSince: number | null;
+};
+
+/** All that a worker knows of an organization, but what its store has published. */
+export type Organization = {
+  readonly id: bigint;
+  /** The organization and its database (src/postgres/source-identity.ts). */
+  readonly source: string;
+  phase: Phase;
+  /**
+   * What readers see if it does not follow; null if nothing is published. If it follows: what it showed
+   * when it joined, until a tick shows a later snapshot; otherwise null.
+   */
+  shown: Watermark | null;
+  /** Why it does not follow. */
+  reason: string | null;
+  /** What is published differs from Postgres: the next load does not continue the change feed. */
+  isWrong: boolean;
+  readonly work: Work;
+};
+
+export type Organizations = Map<bigint, Organization>;
+
+/** Reasons of loads. They are labels of a metric, so they contain no values. */
+const nothingLoaded = 'nothing was loaded yet';
+export const damagedFiles = 'the published files are damaged';
+export const otherSource = 'this is another database, or another organization has this id';
+
+/** An organization of which nothing is known. `known` has had its id: its builds may still run. */
+export const newOrganization = (
+  id: bigint,
+  source: string,
+  known?: Organization,
+): Organization => ({
+  id,
+  source,
+  phase: 'load required',
+  shown: null,
+  reason: known === undefined ? nothingLoaded : otherSource,
+  isWrong: false,
+  work: known?.work ?? {
+    build: null,
+    isSaving: false,
+    requestedLoad: null,
+    loadsAlone: false,
+    retention: null,
+    failed: { join: null, build: null, compaction: null },
+    ignoresDamageUntil: 0,
+  },
+});
+
+/** The organization continues from what is published. */
+export function continueFrom(organization: Organization, shown: Watermark): void {
+  organization.phase = 'behind';
+  organization.shown = shown;
+  organization.reason = null;
+}
+
+/** Makes an organization leave the ticks. It goes on to show what it shows: `shown`, or when it joined. */
+export function leave(
+  organization: Organization,
+  phase: Exclude<Phase, 'following'>,
+  shown: Watermark,
+  reason: string | null,
+): void {
+  if (organization.phase === 'following') organization.shown ??= shown;
+  organization.phase = phase;
+  organization.reason = reason;
+}
+
+/** The organization needs a load. Readers may have its files open, and go on to show `shown`. */
+export function requireLoad(organization: Organization, reason: string): void {
+  organization.phase = 'load required';
+  organization.reason = reason;
+}
+
+/** The organization shows `shown` until a tick with a new instant; the published tick if it is null. */
+export function follow(organization: Organization, shown: Watermark | null): void {
+  organization.phase = 'following';
+  organization.shown = shown;
+  organization.reason = null;
+}
+
+/** The organizations that do not follow. A loop, because there may be thousands that do. */
+export function exceptionsOf(organizations: Organizations): Organization[] {
+  const exceptions: Organization[] = [];
+  for (const organization of organizations.values()) {
+    if (organization.phase !== 'following') exceptions.push(organization);
+  }
+  return exceptions;
+}
+
+/** Whether the pause after the last failure is over. */
+export const isDue = ({ work }: Organization, attempted: Attempted): boolean =>
+  performance.now() >= (work.failed[attempted]?.notBefore ?? 0);
+
+/** Notes a failure, and when the next attempt is due. Returns it with the pause, in milliseconds. */
+export function noteFailure({ work }: Organization, attempted: Attempted, error: unknown) {
+  const attempts = (work.failed[attempted]?.failure.attempts ?? 0) + 1;
+  const pauseMs = backoffMs(attempts);
+  const now = Date.now();
+  const failure = {
+    ...describeFailure(error),
+    attempts,
+    at: new Date(now).toISOString(),
+    retryAt: new Date(now + pauseMs).toISOString(),
+  };
+  work.failed[attempted] = { failure, notBefore: performance.now() + pauseMs };
+  return { failure, pauseMs };
+}
+
+/** Notes a success. True if the last attempt had failed. */
+export function noteSuccess({ work }: Organization, attempted: Attempted): boolean {
+  const hadFailed = work.failed[attempted] !== null;
+  work.failed[attempted] = null;
+  // It follows then.
+  if (attempted === 'build') work.failed.join = null;
+  return hadFailed;
+}
+
+export function endPauses(organizations: Organizations): void {
+  for (const { work } of organizations.values()) {
+    for (const attempts of Object.values(work.failed))
+      if (attempts !== null) attempts.notBefore = 0;
+  }
+}
+
+/**
+ * The build that is due by the phase, or because it was requested; null if there is none, if one runs, or
+ * during the pause after a failure.
+ */
+export function dueBuild(organization: Organization): 'load' | 'catch up' | null {
+  const { phase, work } = organization;
+  if (work.build !== null || !isDue(organization, 'build')) return null;
+  if (phase === 'load required' || work.requestedLoad !== null) return 'load';
+  return phase === 'far behind' ? 'catch up' : null;
+}
+
+/** A load replaces what is published, which may be of another organization that had this id. */
+export const mayCompact = (organization: Organization): boolean =>
+  organization.phase !== 'load required' &&
+  organization.work.build === null &&
+  !organization.work.isSaving &&
+  isDue(organization, 'compaction');
+
+const statesOfPhases: Readonly<Record<Phase, OrganizationState>> = {
+  following: 'live',
+  behind: 'catching up',
+  'far behind': 'catching up',
+  'load required': 'waiting to load',
+};
+
+/**
+ * What status and metrics show. Everything is published also without a compaction, so its failure is only
+ * logged.
+ */
+export function reportOf({ phase, work }: Organization): OrganizationReport {
+  const { build } = work;
+  const failure = (work.failed.build ?? work.failed.join)?.failure ?? null;
+  const state = failure === null ? (build?.state ?? statesOfPhases[phase]) : 'failed';
+  return { state, progress: build?.progress ?? null, failure };
+}
