@@ -12,6 +12,7 @@ import { listOrganizations, requireOrganization } from '../src/postgres/organiza
 import { OperatorError } from '../src/process/operator-error.ts';
 import { boundShutdown, untilStopped } from '../src/process/stop-signals.ts';
 import type { Shard } from '../src/purchase-store/shard.ts';
+import { workerShares } from '../src/settings/memory-needs.ts';
 import { readSettings, type Settings } from '../src/settings/settings.ts';
 import { repairsOf } from './commands/repairs.ts';
 import { shardOption } from './commands/shard-option.ts';
@@ -40,9 +41,6 @@ type Options = {
 /** How long `status` waits for a response. A monitor of `--check` gets one within five seconds. */
 const statusTimeoutMs = 10_000;
 const checkTimeoutMs = 3_000;
-
-/** In addition to the worker's instance, which may use DUCKDB_MEMORY_LIMIT. */
-const lowPriority = { threads: 1, memoryLimit: '256MiB' };
 
 const program = createProgram(
   'npm run sync --',
@@ -159,11 +157,12 @@ function workerOptions(
   options: { readonly shard?: Shard; readonly verifyEvery?: number },
 ): Partial<WorkerOptions> {
   const { shard, verifyEvery: everyMs = settings.verifyEveryMs } = options;
+  const limits = { threads: 1, memoryLimit: workerShares(settings).verification };
   return {
     ...(shard === undefined ? {} : { shard }),
     onUpToDate: upToDateSender(),
     verification:
-      everyMs === null ? undefined : { everyMs, open: publishedContentsOf(settings, lowPriority) },
+      everyMs === null ? undefined : { everyMs, open: publishedContentsOf(settings, limits) },
   };
 }
 

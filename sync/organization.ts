@@ -29,9 +29,10 @@ export type Attempted = 'join' | 'build' | 'compaction';
 /** Of a build of several organizations, by organization: the others are published. */
 export type BuildFailures = ReadonlyMap<bigint, unknown>;
 
+/** Organizations of one load share it. */
 export type Build = {
   readonly kind: BuildKind;
-  readonly done: Promise<BuildFailures>;
+  done: Promise<BuildFailures>;
   /** Null while the build waits for a slot. */
   state: OrganizationState | null;
   progress: OrganizationReport['progress'];

@@ -31,10 +31,10 @@ describe('the memory limit of a container', () => {
     expect(warningsOf(2 ** 30, limit)).toEqual([]);
   });
 
-  it('is 3.3 GB for the API and 1.6 GB for the worker by default, as docs/operations.md states', () => {
+  it('is 3.3 GB for the API and 1.3 GB for the worker by default, as docs/operations.md states', () => {
     const settings = readSettings({});
     const gigabytes = (bytes: number) => (bytes / 1e9).toFixed(1);
     expect(gigabytes(apiMemory(settings))).toBe('3.3');
-    expect(gigabytes(workerMemory(settings))).toBe('1.6');
+    expect(gigabytes(workerMemory(settings))).toBe('1.3');
   });
 });

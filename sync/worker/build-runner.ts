@@ -45,10 +45,11 @@ export function createBuildRunner(options: BuildRunnerOptions) {
   /** Runs a build that has a slot. */
   const runNow = async (
     group: readonly Organization[],
-    kind: BuildKind,
+    build: Build,
     reason: string,
     work: (options: BuildOptions) => Promise<BuildFailures>,
   ): Promise<BuildFailures> => {
+    const { kind } = build;
     const [first] = group as [Organization];
     const described =
       group.length === 1
@@ -56,10 +57,8 @@ export function createBuildRunner(options: BuildRunnerOptions) {
         : { organizations: group.length };
     const state = stateOf(kind, first, context().store.storedOf);
     const change = (changed: Partial<Build>): void => {
-      for (const organization of group) {
-        Object.assign(organization.work.build ?? {}, changed);
-        reports.changed(organization);
-      }
+      Object.assign(build, changed);
+      group.forEach(reports.changed);
     };
     signal.throwIfAborted();
     if (kind !== 'compact') for (const organization of group) retain(organization, null);
@@ -94,17 +93,16 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     reason: string,
     work: (options: BuildOptions) => Promise<BuildFailures>,
   ): Promise<BuildFailures> => {
-    const done = queue
-      .add(() => runNow(group, kind, reason, work))
+    const build: Build = { kind, done: Promise.resolve(noFailures), state: null, progress: null };
+    for (const organization of group) organization.work.build = build;
+    group.forEach(reports.changed);
+    build.done = queue
+      .add(() => runNow(group, build, reason, work))
       .finally(() => {
         for (const organization of group) organization.work.build = null;
       });
-    done.catch(() => {});
-    for (const organization of group) {
-      organization.work.build = { kind, done, state: null, progress: null };
-      reports.changed(organization);
-    }
-    return done;
+    build.done.catch(() => {});
+    return build.done;
   };
 
   /** Publishes what a build has prepared; discards what fails. Rejects if nothing is published. */
