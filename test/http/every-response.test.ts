@@ -47,6 +47,12 @@ const large = ['/v1/customers', '/v1/purchases', '/v1/customers/{customer}', sta
 const routes: readonly Route[] = [
   ...tagged.map((path) => route(path, { isTagged: true })),
   ...untagged.map((path) => route(path)),
+  ...['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css'].map((path) =>
+    route(path, { isTagged: true }),
+  ),
+  ...['/app', '/app/customers/cus_1', '/assets/page/browser/main.js'].map((path) =>
+    route(path, { isTagged: true }),
+  ),
   route('/openapi.json', { isTagged: true, isLarge: true }),
   route('/docs/swagger-ui-bundle.js', { isTagged: true, isLarge: true }),
   route('/docs/favicon-32x32.png', { isTagged: true, isCompressible: false }),
@@ -202,18 +208,34 @@ describe('every response', () => {
     },
   );
 
-  it.for(routes.filter(({ path }) => !/^\/(openapi|docs|assets)/.test(path)))(
+  // The page of `/` is HTML for browsers.
+  it.for([...routes, route('/')])(
     'may not be framed, sniffed or read by other sites: $path',
     async ({ path, status }, { send }) => {
+      const browser = { accept: 'text/html,*/*;q=0.8' };
       for (const sent of [{}, { authorization: '' }, { 'if-none-match': '*' }]) {
-        const { headers } = await send(path, sent as Record<string, string>);
+        const { statusCode, headers } = await send(path, { ...browser, ...sent });
         expect(headers).toMatchObject({
           'x-content-type-options': 'nosniff',
           'referrer-policy': 'no-referrer',
           'cross-origin-resource-policy': 'same-origin',
-          'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
         });
         expect(headers).not.toHaveProperty('strict-transport-security');
+        const policy = String(headers['content-security-policy']);
+        expect(policy).toContain("frame-ancestors 'none'");
+        if (/^\/(openapi|docs)/.test(path)) {
+          // Swagger UI runs, and sends requests within its origin alone.
+          expect(policy).toContain("default-src 'self'");
+          expect(policy).not.toMatch(/script-src|unsafe-eval|https?:|\*/);
+        } else if (/^\/(app|assets|$)/.test(path)) {
+          // The page loads, and sends requests within its origin alone.
+          expect(policy).toMatch(/^default-src 'none'; script-src 'self';/);
+          expect(policy).not.toMatch(/unsafe|https?:|\*/);
+          expect(headers['cache-control']).toBe('no-cache');
+          expect(statusCode).toBe('if-none-match' in sent ? 304 : 200);
+        } else {
+          expect(policy).toBe("default-src 'none'; frame-ancestors 'none'");
+        }
         if (status !== 200 || !path.startsWith('/v1')) continue;
         expect(headers['cache-control']).toBe('private, no-cache');
         expect(headers.vary).toBe('Authorization, Accept, Accept-Encoding');

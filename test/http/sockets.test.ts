@@ -49,7 +49,12 @@ describe('over a socket', () => {
       },
     });
     expect(response.headers['request-id']).toBe(JSON.parse(response.body).error.request_id);
-    expect(response.headers['content-type']).toMatch(/^application\/json/);
+    expect(response.headers).toMatchObject({
+      'content-type': expect.stringMatching(/^application\/json/),
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cross-origin-resource-policy': 'same-origin',
+    });
   }
 
   it.each(malformed)(
