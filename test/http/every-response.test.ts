@@ -1,10 +1,12 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { encodings } from '../../src/http/response/compression.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
 import { bodyOf } from '../support/openapi.ts';
+import { testServices } from '../support/services.ts';
 import { addKey } from '../support/shop.ts';
 import { endpoints } from './endpoints.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
@@ -254,30 +256,26 @@ describe('every response', () => {
   it('has the same ETag in another instance and from Postgres, until its content changes', async ({
     api,
     database: { pool },
-    newDirectory,
+    startApi,
   }) => {
-    const other = await createTestApi(pool, newDirectory);
+    const other = await startApi({ services: testServices(pool, createPostgresEngine(pool)) });
     const customer = '/v1/customers/{customer}';
     const paths = ['/v1/me', customer, '/v1/purchases/{purchase}', stats];
     const tags = (from: TestApi) =>
       Promise.all(paths.map(async (path) => tagOf(await from.get(urlOf(path), shop.secret))));
-    try {
-      const before = await tags(api);
-      expect(await tags(other)).toEqual(before);
-      const asOf = async () => (await other.get(stats, shop.secret)).headers['x-data-as-of'];
-      expect(await asOf()).not.toBe(await asOf());
-      await pool.query(`
-        update purchases set purchase_value_in_cents = purchase_value_in_cents + 1;
-        update customers set total_orders = total_orders + 1;
-        update organizations set name = 'Other'`);
-      for (const [index, tag] of (await tags(other)).entries()) {
-        expect([paths[index], tag]).not.toEqual([paths[index], before[index]]);
-      }
-      // The purchases are from the files, which do not have the change.
-      expect((await tags(api)).slice(2)).toEqual(before.slice(2));
-    } finally {
-      await other.close();
+    const before = await tags(api);
+    expect(await tags(other)).toEqual(before);
+    const asOf = async () => (await other.get(stats, shop.secret)).headers['x-data-as-of'];
+    expect(await asOf()).not.toBe(await asOf());
+    await pool.query(`
+      update purchases set purchase_value_in_cents = purchase_value_in_cents + 1;
+      update customers set total_orders = total_orders + 1;
+      update organizations set name = 'Other'`);
+    for (const [index, tag] of (await tags(other)).entries()) {
+      expect([paths[index], tag]).not.toEqual([paths[index], before[index]]);
     }
+    // The purchases are from the files, which do not have the change.
+    expect((await tags(api)).slice(2)).toEqual(before.slice(2));
   });
 
   it('is refused as without If-None-Match', async ({ api, database, send }) => {
