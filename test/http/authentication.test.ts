@@ -125,15 +125,6 @@ describe('authentication', () => {
     },
   );
 
-  it('refuses a key in the query string beside one in the header, without repeating it', async ({
-    shop,
-    get,
-  }) => {
-    const response = await get(`/v1/me?api_key=${shop.secret}`);
-    expectRefusal(response, 'validation_error', 'api_key');
-    expect(response.body).not.toContain(shop.secret);
-  });
-
   it('refuses a revoked key at the next request, and no other key', async ({
     database,
     api,
