@@ -1,52 +1,23 @@
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
-import { afterAll, describe, expect } from 'vitest';
-import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
-import { type Shop, test } from '../support/fixtures.ts';
+import { describe, expect } from 'vitest';
+import type { Shop } from '../support/fixtures.ts';
 import { lockTables } from '../support/locks.ts';
-import { createCheckedApp } from '../support/openapi.ts';
-import { testServices } from '../support/services.ts';
-import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
-import { recordedLog } from './recorded-log.ts';
+import { connectionsOf } from '../support/sockets.ts';
+import { loggedTest } from './logged-test.ts';
 
-const it = test
-  /** The number of statements of the API that wait for a lock. */
-  .extend('waiting', ({ database }) => async (): Promise<number> => {
-    const { rows } = await database.pool.query(
-      `select from pg_stat_activity
-       where application_name = 'client disconnect' and wait_event_type = 'Lock'`,
-    );
-    return rows.length;
-  })
-  .extend('untilWaiting', ({ waiting }) => async (count: number) => {
-    while ((await waiting()) !== count) await sleep(10);
-  });
+/** Waits until so many statements of the API wait for a lock. */
+const it = loggedTest.extend('untilWaiting', ({ database }) => async (count: number) => {
+  const waiting = `select from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`;
+  while ((await database.pool.query(waiting)).rowCount !== count) await sleep(10);
+});
 
 const requestOf = (url: string, { secret }: Shop) =>
   `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`;
 
 describe('a client disconnect', () => {
-  const { log, lines } = recordedLog();
-  let pool: Database;
-  let app: FastifyInstance;
-  let client: SocketClient;
-  it.beforeAll(async ({ database }) => {
-    pool = createPool(database.url, { max: 2, applicationName: 'client disconnect' });
-    app = createCheckedApp({
-      services: testServices(pool, createPostgresEngine(pool)),
-      rateLimitPerMinute: 1_000_000,
-      failedKeysPerMinute: 1_000_000,
-      log,
-    });
-    await app.listen({ host: '127.0.0.1', port: 0 });
-    client = await connectTo((app.server.address() as AddressInfo).port);
-  });
-  afterAll(async () => {
-    client.close();
-    await app.close();
-    await pool.end();
+  it.beforeEach(({ recorded: { lines } }) => {
+    lines.length = 0;
   });
 
   it.for([
@@ -57,14 +28,21 @@ describe('a client disconnect', () => {
     ['purchases', '/v1/purchases/stats'],
   ] as const)(
     'leaves no statement on %s running: %s',
-    async ([table, url], { database, shop, untilWaiting, onTestFinished }) => {
+    async ([table, url], {
+      database,
+      client,
+      shop,
+      untilWaiting,
+      recorded: { lines },
+      onTestFinished,
+    }) => {
       const unlock = await lockTables(database.pool, table);
       onTestFinished(unlock);
       const socket = client.openSocket(requestOf(url, shop));
       await untilWaiting(1);
       socket.destroy();
       await untilWaiting(0);
-      expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+      expect((await database.pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
       while (!lines.some((line) => line.includes('client disconnected'))) await sleep(10);
       expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
     },
@@ -72,14 +50,13 @@ describe('a client disconnect', () => {
 
   it.for(['/v1/tags', '/v1/purchases'])(
     'during the key check is no error: %s',
-    async (url, { database, shop, untilWaiting }) => {
-      lines.length = 0;
-      const others = await connectionsOf(app);
+    async (url, { database, api, client, shop, untilWaiting, recorded: { lines } }) => {
+      const others = await connectionsOf(api.app);
       const unlock = await lockTables(database.pool, 'organizations');
       const socket = client.openSocket(requestOf(url, shop));
       await untilWaiting(1);
       socket.destroy();
-      while ((await connectionsOf(app)) > others) await sleep(5);
+      while ((await connectionsOf(api.app)) > others) await sleep(5);
       await unlock();
       while (!lines.some((line) => line.includes('client disconnected'))) await sleep(10);
       expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);

@@ -101,17 +101,6 @@ describe('errors', () => {
         expectRefusal(await api.get(url), 'invalid_request');
       },
     );
-
-    it.for([
-      ['JSON', 'application/json', '{"a":1}'],
-      ['broken JSON', 'application/json', '{'],
-      ['a form', 'application/x-www-form-urlencoded', 'a=1'],
-      ['something unknown', 'application/x-unknown', 'a'],
-      ['too much', 'application/json', JSON.stringify('a'.repeat(100_000))],
-    ] as const)('are 400 for a POST of %s', async ([_name, type, payload], { send }) => {
-      const options = { method: 'POST', payload, headers: { 'content-type': type } } as const;
-      expectRefusal(await send('/v1/purchases', options), 'invalid_request');
-    });
   });
 
   describe('of the request format', () => {

@@ -1,10 +1,12 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { encodings } from '../../src/http/response/compression.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
 import { bodyOf } from '../support/openapi.ts';
+import { testServices } from '../support/services.ts';
 import { addKey } from '../support/shop.ts';
 import { endpoints } from './endpoints.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
@@ -47,6 +49,12 @@ const large = ['/v1/customers', '/v1/purchases', '/v1/customers/{customer}', sta
 const routes: readonly Route[] = [
   ...tagged.map((path) => route(path, { isTagged: true })),
   ...untagged.map((path) => route(path)),
+  ...['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css'].map((path) =>
+    route(path, { isTagged: true }),
+  ),
+  ...['/app', '/app/customers/cus_1', '/assets/page/browser/main.js'].map((path) =>
+    route(path, { isTagged: true }),
+  ),
   route('/openapi.json', { isTagged: true, isLarge: true }),
   route('/docs/swagger-ui-bundle.js', { isTagged: true, isLarge: true }),
   route('/docs/favicon-32x32.png', { isTagged: true, isCompressible: false }),
@@ -202,18 +210,34 @@ describe('every response', () => {
     },
   );
 
-  it.for(routes.filter(({ path }) => !/^\/(openapi|docs|assets)/.test(path)))(
+  // The page of `/` is HTML for browsers.
+  it.for([...routes, route('/')])(
     'may not be framed, sniffed or read by other sites: $path',
     async ({ path, status }, { send }) => {
+      const browser = { accept: 'text/html,*/*;q=0.8' };
       for (const sent of [{}, { authorization: '' }, { 'if-none-match': '*' }]) {
-        const { headers } = await send(path, sent as Record<string, string>);
+        const { statusCode, headers } = await send(path, { ...browser, ...sent });
         expect(headers).toMatchObject({
           'x-content-type-options': 'nosniff',
           'referrer-policy': 'no-referrer',
           'cross-origin-resource-policy': 'same-origin',
-          'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
         });
         expect(headers).not.toHaveProperty('strict-transport-security');
+        const policy = String(headers['content-security-policy']);
+        expect(policy).toContain("frame-ancestors 'none'");
+        if (/^\/(openapi|docs)/.test(path)) {
+          // Swagger UI runs, and sends requests within its origin alone.
+          expect(policy).toContain("default-src 'self'");
+          expect(policy).not.toMatch(/script-src|unsafe-eval|https?:|\*/);
+        } else if (/^\/(app|assets|$)/.test(path)) {
+          // The page loads, and sends requests within its origin alone.
+          expect(policy).toMatch(/^default-src 'none'; script-src 'self';/);
+          expect(policy).not.toMatch(/unsafe|https?:|\*/);
+          expect(headers['cache-control']).toBe('no-cache');
+          expect(statusCode).toBe('if-none-match' in sent ? 304 : 200);
+        } else {
+          expect(policy).toBe("default-src 'none'; frame-ancestors 'none'");
+        }
         if (status !== 200 || !path.startsWith('/v1')) continue;
         expect(headers['cache-control']).toBe('private, no-cache');
         expect(headers.vary).toBe('Authorization, Accept, Accept-Encoding');
@@ -232,30 +256,26 @@ describe('every response', () => {
   it('has the same ETag in another instance and from Postgres, until its content changes', async ({
     api,
     database: { pool },
-    newDirectory,
+    startApi,
   }) => {
-    const other = await createTestApi(pool, newDirectory);
+    const other = await startApi({ services: testServices(pool, createPostgresEngine(pool)) });
     const customer = '/v1/customers/{customer}';
     const paths = ['/v1/me', customer, '/v1/purchases/{purchase}', stats];
     const tags = (from: TestApi) =>
       Promise.all(paths.map(async (path) => tagOf(await from.get(urlOf(path), shop.secret))));
-    try {
-      const before = await tags(api);
-      expect(await tags(other)).toEqual(before);
-      const asOf = async () => (await other.get(stats, shop.secret)).headers['x-data-as-of'];
-      expect(await asOf()).not.toBe(await asOf());
-      await pool.query(`
-        update purchases set purchase_value_in_cents = purchase_value_in_cents + 1;
-        update customers set total_orders = total_orders + 1;
-        update organizations set name = 'Other'`);
-      for (const [index, tag] of (await tags(other)).entries()) {
-        expect([paths[index], tag]).not.toEqual([paths[index], before[index]]);
-      }
-      // The purchases are from the files, which do not have the change.
-      expect((await tags(api)).slice(2)).toEqual(before.slice(2));
-    } finally {
-      await other.close();
+    const before = await tags(api);
+    expect(await tags(other)).toEqual(before);
+    const asOf = async () => (await other.get(stats, shop.secret)).headers['x-data-as-of'];
+    expect(await asOf()).not.toBe(await asOf());
+    await pool.query(`
+      update purchases set purchase_value_in_cents = purchase_value_in_cents + 1;
+      update customers set total_orders = total_orders + 1;
+      update organizations set name = 'Other'`);
+    for (const [index, tag] of (await tags(other)).entries()) {
+      expect([paths[index], tag]).not.toEqual([paths[index], before[index]]);
     }
+    // The purchases are from the files, which do not have the change.
+    expect((await tags(api)).slice(2)).toEqual(before.slice(2));
   });
 
   it('is refused as without If-None-Match', async ({ api, database, send }) => {

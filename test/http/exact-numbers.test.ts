@@ -51,6 +51,8 @@ describe('numbers of stored JSON', () => {
       '\ud83d\ude00"',
       '__proto__',
       '"\u0001',
+      '%',
+      '%22',
     ];
     for (const before of names) {
       for (const after of names) {

@@ -167,11 +167,11 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
 
   it('hold no transaction of Postgres open while they do not read', { tags: ['slow'] }, async ({
     database,
-    newDirectory,
     shop,
+    startServer,
   }) => {
-    const api = await createTestApi(database.pool, newDirectory, { queryTimeoutMs: 60_000 });
-    const client = await listenAndConnect(api.app);
+    const services = testServices(database.pool, createPostgresEngine(database.pool));
+    const { client } = await startServer({ services, queryTimeoutMs: 60_000 });
     for (const [format, minBytes] of [
       ['ndjson', 25],
       ['parquet', 10],
@@ -189,14 +189,12 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       await database.pool.query('alter table purchases alter column status drop default');
       expect(await readToEnd(socket)).toBeGreaterThan(minBytes * mebibyte);
     }
-    client.close();
-    await api.close();
   });
 
   it('that read slowly receive everything', { tags: ['slow'] }, async ({
     database,
-    directory,
     newShop,
+    startServer,
   }) => {
     // One batch of more than the buffers of sockets, with longer texts than Postgres accepts.
     await database.pool.query('alter table purchases drop constraint texts_at_most_1024_bytes');
@@ -205,26 +203,19 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
        select $1, $2, number, repeat('x', 12000) from generate_series(1, 1900) as number`,
       [newShop.organizationId, await addCustomer(database.pool, newShop.organizationId)],
     );
-    const api = await createTestApi(database.pool, join(directory, 'empty'), {
-      queryTimeoutMs: 2_000,
-    });
-    const client = await listenAndConnect(api.app);
+    const services = testServices(database.pool, createPostgresEngine(database.pool));
+    const { client } = await startServer({ services, queryTimeoutMs: 2_000 });
     const socket = client.openSocket(
       requestBytes(newShop.secret, 'format=ndjson', 'Connection: close\r\n'),
     );
     // All pauses together exceed the timeout, and none of them does alone.
     expect(await readToEnd(socket, 150)).toBeGreaterThan(21 * mebibyte);
-    client.close();
-    await api.close();
   });
 
   it('receive an incomplete response if an export fails after its first byte, and an error before', {
     tags: ['slow'],
-  }, async ({ database, directory, shop }) => {
-    const purchases = await createTestDuckDBEngine(directory);
-    const api = await createTestApi(database.pool, directory, {
-      services: testServices(database.pool, purchases),
-    });
+  }, async ({ database, engine: purchases, shop, startApi }) => {
+    const api = await startApi({ services: testServices(database.pool, purchases) });
     const client = await listenAndConnect(api.app);
     const socket = client.openSocket(requestBytes(shop.secret));
     let received = '';
@@ -249,6 +240,5 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
     expectRefusal(refused, 'internal_error');
     expect(refused.headers).not.toHaveProperty('content-disposition');
     client.close();
-    await api.close();
   });
 });

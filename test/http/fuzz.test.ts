@@ -5,7 +5,7 @@ import { afterAll, describe, expect } from 'vitest';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
-import { connectTo, type SocketClient, type SocketResponse } from '../support/sockets.ts';
+import { listenAndConnect, type SocketClient, type SocketResponse } from '../support/sockets.ts';
 import { describedOperations } from './described-operations.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import {
@@ -15,7 +15,6 @@ import {
   type KeyKind,
   keyPlaceholder,
 } from './hostile-requests.ts';
-import { statusOf } from './refusal.ts';
 
 // For more requests: FUZZ_REQUESTS=500000. To repeat a failure: the FUZZ_SEED and FUZZ_PATH that it prints.
 const requestCount = Number(process.env.FUZZ_REQUESTS ?? 2_000);
@@ -67,9 +66,7 @@ describe('a server under hostile requests', { tags: ['slow'] }, () => {
     };
     // DuckDB serves one organization, Postgres the other.
     await worker.once([organizationId]);
-    await api.app.listen({ host: '127.0.0.1', port: 0 });
-    const { port } = api.app.server.address() as { port: number };
-    client = await connectTo(port, batchSize);
+    client = await listenAndConnect(api.app, batchSize);
   });
   afterAll(async () => {
     client.close();
@@ -122,9 +119,7 @@ describe('a server under hostile requests', { tags: ['slow'] }, () => {
   }
 
   /** Checks rules that the OpenAPI document does not contain. */
-  function expectAllowed(request: HostileRequest, { status, headers, body }: SocketResponse): void {
-    const isHead = request.kind === 'client' && request.method === 'HEAD';
-    expect(headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
+  function expectAllowed(request: HostileRequest, { status, headers }: SocketResponse): void {
     expect(headers).not.toHaveProperty('x-injected');
     const url = request.kind === 'client' ? request.url : (request.bytes.split(' ')[1] ?? '');
     const isOutside = !/^\/v1(?![^/?#;%])/.test(url);
@@ -137,23 +132,6 @@ describe('a server under hostile requests', { tags: ['slow'] }, () => {
     if (isKeyless && !isOutside && request.kind === 'client') {
       expect([400, 401, 429]).toContain(status);
     }
-    if (status >= 400 && !isHead) expectErrorBody(status, String(headers['request-id']), body);
-  }
-
-  /** Exactly the fields of section 7. */
-  function expectErrorBody(status: number, requestId: string, body: string): void {
-    const parsed = JSON.parse(body);
-    const { error } = parsed;
-    expect(parsed).toStrictEqual({
-      error: {
-        type: expect.any(String),
-        message: expect.stringMatching(/\S/),
-        ...('param' in error ? { param: expect.any(String) } : {}),
-        request_id: requestId,
-      },
-      ...(status === 429 ? { retry_after: expect.any(Number) } : {}),
-    });
-    expect(statusOf[error.type as keyof typeof statusOf]).toBe(status);
   }
 
   /** Data of an organization is in responses to its own keys only. A response may repeat the request. */

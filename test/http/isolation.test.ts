@@ -45,22 +45,24 @@ describe.each(servings)('one organization, %s,', (serving) => {
   }
 
   it('sees only its own data in unfiltered requests', async ({ api }) => {
-    for (const [shop, theirs] of [
-      [own, other],
-      [other, own],
-    ] as const) {
+    for (const shop of [own, other]) {
       const list = (await api.get('/v1/purchases?limit=100', shop.secret)).json();
       expect(list.data.map(({ id }: { id: string }) => id).sort()).toEqual(
         shop.purchaseIds.map((id) => encodeId('purchase', id)).sort(),
       );
-      const stats = (await api.get('/v1/purchases/stats', shop.secret)).json();
-      expect(stats.purchase_count).toBe(shop.purchaseIds.length);
-      const series = (await api.get('/v1/purchases/timeseries?interval=week', shop.secret)).json();
-      expect(series.purchase_count).toBe(shop.purchaseIds.length);
+      for (const url of ['stats?', 'timeseries?interval=week']) {
+        const { purchase_count } = (await api.get(`/v1/purchases/${url}`, shop.secret)).json();
+        expect(purchase_count).toBe(shop.purchaseIds.length);
+      }
       const me = (await api.get('/v1/me', shop.secret)).json();
       expect(me.organization.id).toBe(encodeId('organization', shop.organizationId));
-      expect(me.organization.id).not.toBe(encodeId('organization', theirs.organizationId));
     }
+    // The stray purchase is not one of its customer.
+    const customer = encodeId('customer', own.customerId);
+    const list = await api.get(`/v1/customers/${customer}/purchases`, own.secret);
+    expect(list.json().data).toHaveLength(own.purchaseIds.length);
+    const stats = await api.get(`/v1/purchases/stats?customer_id=${customer}`, own.secret);
+    expect(stats.json().purchase_count).toBe(own.purchaseIds.length);
   });
 
   it('finds no data of another in any response', async ({ api }) => {
@@ -120,15 +122,6 @@ describe.each(servings)('one organization, %s,', (serving) => {
       expect(comparable(response)).toStrictEqual(comparable(await get('unknown')));
       expect((await get('mine')).json().purchase_count).toBe(own.purchaseIds.length);
     }
-  });
-
-  it('does not see another’s purchase that references its own customer', async ({ api }) => {
-    const customer = encodeId('customer', own.customerId);
-    const list = await api.get(`/v1/customers/${customer}/purchases`, own.secret);
-    expect(list.json().data).toHaveLength(own.purchaseIds.length);
-    const stats = await api.get(`/v1/purchases/stats?customer_id=${customer}`, own.secret);
-    expect(stats.json().purchase_count).toBe(own.purchaseIds.length);
-    for (const response of [list, stats]) expectNothingForeign(response);
   });
 
   it('cannot select another by a parameter or a header', async ({ api }) => {

@@ -1,5 +1,4 @@
 import { describe, expect } from 'vitest';
-import { encodeId } from '../../src/domain/public-id.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
@@ -79,36 +78,6 @@ describe('the value of a parameter', () => {
     ['flows?sort=name', 'sort must be updated.'],
   ])('is refused with what it must be: %s', async ([url, expected], { send }) => {
     expect((await send(`/v1/${url}`)).json().error.message).toContain(expected);
-  });
-
-  it('is refused by every list if it is a limit above 100', async ({ sendTo }) => {
-    for (const operation of having('starting_after').filter((list) =>
-      having('limit').includes(list),
-    )) {
-      expectRefusal(await sendTo(operation, 'limit=101'), 'validation_error', 'limit');
-    }
-  });
-
-  it('is no cursor if it names no item of the organization', async ({ database, sendTo }) => {
-    const other = await addOrganization(database.pool);
-    const customer_id = await addCustomer(database.pool, other);
-    const foreign = await addPurchase(database.pool, other, { customer_id });
-    const own = shop.ids.purchase[0] as string;
-    const values = [
-      ...[encodeId('purchase', 999_999_999n), encodeId('purchase', foreign), own.toUpperCase()],
-      ...[`${own}0`, 'pur_', 'pur_nobody', 'abc', '1', 'pur_%00', `%20${own}`, `${own}%0A`],
-      ...[`pur_${'a'.repeat(5000)}`, '9223372036854775808'],
-    ];
-    for (const operation of having('starting_after')) {
-      for (const value of values) {
-        for (const filter of having('platform').includes(operation)
-          ? ['', '&platform=popup']
-          : ['']) {
-          const response = await sendTo(operation, `starting_after=${value}${filter}`);
-          expectRefusal(response, 'invalid_request', 'starting_after');
-        }
-      }
-    }
   });
 });
 

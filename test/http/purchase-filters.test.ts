@@ -1,8 +1,5 @@
 import { describe, expect } from 'vitest';
-import { encodeId } from '../../src/domain/public-id.ts';
 import { test as it } from '../support/fixtures.ts';
-import { addCustomer } from '../support/shop.ts';
-import { expectRefusal } from './refusal.ts';
 import { customerUrl, servedShop, servings } from './served-shop.ts';
 
 describe.each(servings)('the filters of purchases, %s,', (serving) => {
@@ -47,20 +44,6 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('min_value_in_cents=100&max_value_in_cents=100')).toBe(1);
     expect(await found('max_value_in_cents=0')).toBe(1);
     expect(await found('min_value_in_cents=0')).toBe(4);
-  });
-
-  it('accept a customer, but not on the list of one customer', async () => {
-    const customerId = await addCustomer(shop.database.pool, shop.organizationId);
-    await shop.add();
-    const id = await shop.add({ customer_id: customerId });
-    await shop.publish();
-    const query = `customer_id=${encodeId('customer', customerId)}`;
-    const list = (await shop.get(`/v1/purchases?${query}`)).json();
-    expect(list.data).toMatchObject([{ id: encodeId('purchase', id) }]);
-    const stats = (await shop.get(`/v1/purchases/stats?${query}`)).json();
-    expect(stats).toMatchObject({ purchase_count: 1, customer_count: 1 });
-    const refused = await shop.get(`${customerUrl(shop.customerId)}?${query}`);
-    expectRefusal(refused, 'validation_error', 'customer_id');
   });
 
   it('apply together', async () => {

@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer } from '../support/shop.ts';
+import { expectRefusal } from './refusal.ts';
 import { customerUrl, purchaseUrl, servedShop, servings } from './served-shop.ts';
 
 const idsIn = (body: { data: { id: string }[] }) => body.data.map(({ id }) => id);
@@ -53,9 +54,12 @@ describe.each(servings)('purchases, %s,', (serving) => {
     expect(await listed(customerUrl(shop.customerId))).toEqual([encodeId('purchase', own)]);
     expect(await listed(customerUrl(other))).toEqual([encodeId('purchase', others)]);
     expect(await listed(`${customerUrl(other)}?platform=popup`)).toEqual([]);
-    expect(await listed(`/v1/purchases?customer_id=${encodeId('customer', other)}`)).toEqual([
-      encodeId('purchase', others),
-    ]);
+    const query = `customer_id=${encodeId('customer', other)}`;
+    expect(await listed(`/v1/purchases?${query}`)).toEqual([encodeId('purchase', others)]);
+    const stats = (await shop.get(`/v1/purchases/stats?${query}`)).json();
+    expect(stats).toMatchObject({ purchase_count: 1, customer_count: 1 });
+    const refused = await shop.get(`${customerUrl(shop.customerId)}?${query}`);
+    expectRefusal(refused, 'validation_error', 'customer_id');
     const nothing = await shop.get(customerUrl(idle));
     expect(nothing.json()).toStrictEqual({ data: [], has_more: false });
   });

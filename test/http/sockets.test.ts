@@ -49,7 +49,12 @@ describe('over a socket', () => {
       },
     });
     expect(response.headers['request-id']).toBe(JSON.parse(response.body).error.request_id);
-    expect(response.headers['content-type']).toMatch(/^application\/json/);
+    expect(response.headers).toMatchObject({
+      'content-type': expect.stringMatching(/^application\/json/),
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cross-origin-resource-policy': 'same-origin',
+    });
   }
 
   it.each(malformed)(
@@ -61,14 +66,15 @@ describe('over a socket', () => {
     },
   );
 
-  it.each(['/v1/purchases?utm_campaign=Promo\u00e7\u00e3o', '/v1/customers?q=a b'])(
-    '%s is refused with how to write it',
-    async (url) => {
-      const response = await exchange(`GET ${url} HTTP/1.1\r\n${authorization}\r\n`);
-      expectInvalidRequest(response);
-      expect(JSON.parse(response.body).error.message).toContain('percent-encode');
-    },
-  );
+  it.each([
+    ['/v1/purchases?utm_campaign=Promo\u00e7\u00e3o', 'percent-encode'],
+    ['/v1/customers?q=a b', 'percent-encode'],
+    ['/v1/purchases/stats#status=paid', 'write it as %23'],
+  ])('%s is refused with how to write it', async (url, advice) => {
+    const response = await exchange(`GET ${url} HTTP/1.1\r\n${authorization}\r\n`);
+    expectInvalidRequest(response);
+    expect(JSON.parse(response.body).error.message).toContain(advice);
+  });
 
   // Not a hexadecimal digit: a request id in the response cannot contain it.
   const tooLong = 'z'.repeat(100_000);

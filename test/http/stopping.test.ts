@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
@@ -7,7 +6,7 @@ import type { TestApi } from '../support/api.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { lockTables } from '../support/locks.ts';
 import type { TestDatabase } from '../support/postgres.ts';
-import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
+import { connectionsOf } from '../support/sockets.ts';
 
 const it = isolatedTest.extend(
   'requestBytes',
@@ -28,22 +27,8 @@ async function untilKeyIsChecked({ pool }: TestDatabase): Promise<void> {
 }
 
 describe('an API on sockets', () => {
-  let client: SocketClient;
-  let isClosed: boolean;
-  /** Connections of the client that checks responses. */
-  let others: number;
-  it.beforeEach(async ({ api }) => {
-    await api.app.listen({ host: '127.0.0.1', port: 0 });
-    client = await connectTo((api.app.server.address() as AddressInfo).port);
-    others = await connectionsOf(api.app);
-    isClosed = false;
-  });
-  it.afterEach(async ({ api }) => {
-    client.close();
-    if (!isClosed) await api.close();
-  });
-
-  it('survives CONNECT requests whose connections are reset', async ({ api, get }) => {
+  it('survives CONNECT requests whose connections are reset', async ({ api, client, get }) => {
+    const others = await connectionsOf(api.app);
     for (let round = 0; round < 5; round += 1) {
       const socket = client.openSocket('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
       await once(socket, 'data');
@@ -60,14 +45,13 @@ describe('an API on sockets', () => {
   ] as const)(
     'stops although the client of an open connection %s',
     { tags: ['slow'] },
-    async ([_, bytes], { api }) => {
+    async ([_, bytes], { api, client }) => {
       const socket = client.openSocket(bytes);
       const [connection] = (await once(api.app.server, 'connection')) as [
         { readonly bytesRead: number },
       ];
       while (connection.bytesRead < bytes.length) await sleep(5);
       await api.close();
-      isClosed = true;
       socket.destroy();
     },
   );
@@ -75,8 +59,10 @@ describe('an API on sockets', () => {
   it('stops although a client has disconnected with a pipelined request', async ({
     database,
     api,
+    client,
     requestBytes,
   }) => {
+    const others = await connectionsOf(api.app);
     const unlock = await lockTables(database.pool, 'api_keys');
     const leaving = client.openSocket(requestBytes() + requestBytes());
     await untilKeyIsChecked(database);
@@ -86,13 +72,13 @@ describe('an API on sockets', () => {
     const quiet = client.openSocket('');
     await once(api.app.server, 'connection');
     await api.close();
-    isClosed = true;
     quiet.destroy();
   });
 
   it('responds to requests that arrive during shutdown, and then closes the connection', async ({
     database,
     api,
+    client,
     requestBytes,
   }) => {
     const socket = client.openSocket('');
@@ -102,7 +88,6 @@ describe('an API on sockets', () => {
     socket.write(requestBytes());
     await untilKeyIsChecked(database);
     const closing = api.close();
-    isClosed = true;
     while (api.app.server.listening) await sleep(5);
     socket.write(requestBytes());
     await unlock();
@@ -110,12 +95,5 @@ describe('an API on sockets', () => {
     expect(responses.match(/HTTP\/1\.1 \d+/g)?.[0]).toBe('HTTP/1.1 200');
     expect(responses).not.toContain('HTTP/1.1 503');
     await closing;
-  });
-
-  it('refuses a URL with a fragment', async ({ shop }) => {
-    const socket = client.openSocket(
-      `GET /v1/purchases/stats#status=paid HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
-    );
-    expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 [\s\S]*invalid_request[\s\S]*#/);
   });
 });

@@ -123,17 +123,6 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     ]);
   });
 
-  it('says in X-Has-More that there are more groups, in each tabular format', async () => {
-    await store();
-    for (const format of ['csv', 'ndjson', 'arrow']) {
-      const more = async (limit: number) => {
-        const query = `interval=month&group_by=platform&group_limit=${limit}&format=${format}`;
-        return (await get(query)).headers['x-has-more'];
-      };
-      expect([format, await more(1), await more(2)]).toEqual([format, 'true', 'false']);
-    }
-  });
-
   it('refuses to group by day, and more than 1,000 periods', async () => {
     await store();
     expectRefusal(await request('interval=day&group_by=day'), 'validation_error', 'group_by');

@@ -108,12 +108,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
   };
 }
 
-type Probe = {
-  readonly summary: string;
-  readonly responses: Readonly<Record<number, z.ZodType>>;
-};
-
-function probeOperation(url: string, { summary, responses }: Probe) {
+function probeOperation(url: string, { summary, responses }: (typeof probes)[keyof typeof probes]) {
   const probeResponses = Object.entries(responses).map(([status, response]) => {
     const schema = jsonSchema(response) as JsonSchema;
     const described = {
@@ -206,16 +201,12 @@ function metadataOf(field: z.ZodType): Record<string, unknown> {
 }
 
 /** Moves schemas with a title to the components, and references them. */
-function hoist(schema: unknown, schemas: Record<string, unknown>): unknown {
-  if (Array.isArray(schema)) return schema.map((item) => hoist(item, schemas));
-  if (typeof schema !== 'object' || schema === null) return schema;
-  const hoisted = Object.fromEntries(
-    Object.entries(schema).map(([key, value]) => [key, hoist(value, schemas)]),
-  );
-  const { title } = hoisted;
-  if (typeof title !== 'string') return hoisted;
-  schemas[title] = hoisted;
-  return { $ref: `#/components/schemas/${title}` };
+function hoist(schema: JsonSchema, schemas: Record<string, unknown>): unknown {
+  return JSON.parse(JSON.stringify(schema), (_key, value) => {
+    if (typeof value?.title !== 'string') return value;
+    schemas[value.title] = value;
+    return { $ref: `#/components/schemas/${value.title}` };
+  });
 }
 
 const segmentsOf = (url: string): string[] => url.split('/').slice(1);

@@ -15,38 +15,23 @@ const markedNumbers = /"\\u0000(-?\d[\d.eE+-]*)"/g;
 /** JSON.parse with exact numbers. `digitsOf` returns their digits. */
 export function parseExactly(json: string): unknown {
   if (!json.includes('\\') && !mayBeInexact.test(json)) return JSON.parse(json);
-  let hasEscapedName = false;
+  let hasEncodedName = false;
   const exact = json.replace(tokens, (token, colon?: string) => {
     if (!token.startsWith('"')) return isExactDouble(token) ? token : `"\\u0000${token}"`;
-    if (colon === undefined || !token.includes('\\')) return token;
-    hasEscapedName = true;
-    return `"${withoutEscapes(JSON.parse(token.slice(0, -colon.length)))}"${colon}`;
+    if (colon === undefined || !/[\\%]/.test(token)) return token;
+    hasEncodedName = true;
+    return `"${encodeURIComponent(JSON.parse(token.slice(0, -colon.length)))}"${colon}`;
   });
-  return JSON.parse(exact, hasEscapedName ? restoreNames : undefined);
+  return JSON.parse(exact, hasEncodedName ? decodeNames : undefined);
 }
 
 // After a name that ends in a backslash, V8 12.8 and later (Node 24 and 26) may parse another
 // name that is escaped as the first one: https://github.com/nodejs/node/issues/63785.
-// So names are parsed without escapes: lone surrogates, which no text of Postgres can hold,
-// stand for the characters that JSON escapes.
-const firstSurrogate = 0xd800;
-const mustBeEscaped = /[^ !#-[\]-\u{10ffff}]/gu;
-const loneSurrogate = /[\ud800-\ud85c]/gu;
-
-const withoutEscapes = (name: string): string =>
-  name.replace(mustBeEscaped, (character) =>
-    String.fromCharCode(firstSurrogate + character.charCodeAt(0)),
-  );
-
-const restoreName = (name: string): string =>
-  name.replace(loneSurrogate, (surrogate) =>
-    String.fromCharCode(surrogate.charCodeAt(0) - firstSurrogate),
-  );
-
-function restoreNames(_name: string, value: unknown): unknown {
+// So names with an escape or a percent sign are parsed percent-encoded.
+function decodeNames(_name: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [restoreName(name), member]),
+    Object.entries(value).map(([name, member]) => [decodeURIComponent(name), member]),
   );
 }
 
