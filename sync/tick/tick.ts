@@ -51,12 +51,17 @@ export async function runTick(context: TickContext): Promise<TickResult> {
     const included = selectOrganizations(context, await countChanges(source, since.snapshot));
     return readChanges(source, included, since.snapshot);
   }).catch(async (error) => {
+    if (error instanceof TooManyBytesError) return error;
     if (error instanceof InsufficientLogError) await beginHistory(context, error);
-    else if (error instanceof TooManyBytesError) leaveAfter(context, error.organizationId, error);
     else if (!isDataError(error) || !(await isolateFailures(context))) throw error;
     return null;
   });
   if (read === null) return noChanges;
+  if (read instanceof TooManyBytesError) {
+    leaveAfter(context, read.organizationId, read);
+    // A later tick must not read these changes again, after the organization has joined.
+    return runTick(context);
+  }
   return publishChanges(context, read.result, read.watermark);
 }
 
