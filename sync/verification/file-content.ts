@@ -25,15 +25,15 @@ export function fileContent(options: {
     reading(() => queryRows(connection, statement));
   return {
     generation,
-    async requireDictionaries() {
+    async requireConsistent() {
       const damaged = await query(damagedDictionaries(catalogs));
-      if (damaged.length === 0) return;
-      throw new UnreadableError(`the dictionaries of ${damaged.flat().join(', ')} are damaged`);
-    },
-    async requireOrder() {
+      if (damaged.length > 0) {
+        throw new UnreadableError(`the dictionaries of ${damaged.flat().join(', ')} are damaged`);
+      }
       const misplaced = await reading(() => countMisplaced(connection, catalogs.base));
-      if (misplaced === 0) return;
-      throw new UnreadableError(`the order of ${misplaced} purchases in the base is wrong`);
+      if (misplaced > 0) {
+        throw new UnreadableError(`the order of ${misplaced} purchases in the base is wrong`);
+      }
     },
     async exclude(changed) {
       await connection.run('create or replace temp table changed (id bigint not null)');

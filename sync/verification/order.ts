@@ -7,36 +7,27 @@ import {
   keyColumns,
 } from '../../src/purchase-store/last-purchases.ts';
 import { previousQuarterNames } from '../../src/purchase-store/previous-purchases.ts';
-import { creationQuarter, isQuarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 
-type Columns = readonly [
-  ...keys: Keys,
-  ofAny: readonly number[],
-  ofStatus: readonly number[],
-  isOfCreation: readonly boolean[],
-];
+type Columns = readonly [...keys: Keys, ofAny: readonly number[], ofStatus: readonly number[]];
 
 /**
  * The number of a base's purchases that are not in the order of creation, or name another previous
- * purchase than the base has. Records in the log do not repair these rows: time series count their
- * customers by them.
+ * purchase than the base has. Time series count customers by them.
  */
 export async function countMisplaced(connection: DuckDBConnection, base: string): Promise<number> {
   const rows = sql`
-    select ${await keyColumns(connection, base)}, ${raw(previousQuarterNames)},
-      coalesce(${raw(isQuarterHourSql(creationQuarter.name, 'epoch_us(created_at)'))}, false)
+    select ${await keyColumns(connection, base)}, ${raw(previousQuarterNames)}
     from ${raw(base)}.purchase`;
   const purchases = createPreviousPurchases();
   let misplaced = 0;
   let latest = Number.NEGATIVE_INFINITY;
   for await (const chunk of streamChunks(connection, rows)) {
-    const [customers, statuses, quarters, ofAny, ofStatus, isOfCreation] =
+    const [customers, statuses, quarters, ofAny, ofStatus] =
       chunk.getColumns() as unknown as Columns;
     const expected = purchases.add([customers, statuses, quarters]);
     for (const [row, quarter] of quarters.entries()) {
       const isInPlace =
         quarter >= latest &&
-        isOfCreation[row] &&
         ofAny[row] === expected.ofAny[row] &&
         ofStatus[row] === expected.ofStatus[row];
       if (!isInPlace) misplaced += 1;

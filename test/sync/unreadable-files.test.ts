@@ -85,7 +85,7 @@ describe('a verification', () => {
       const path = file === 'base' ? files.basePath() : files.logPath();
       damage(path, files);
       const verification = await files.verify();
-      expect(verification).toMatchObject({ state: 'unreadable', differences: [] });
+      expect(verification).toMatchObject({ state: 'unreadable', differing: 0 });
       const named = name === 'is not named by CURRENT' ? currentFile(files.folder) : path;
       expect(verification.reason).toContain(`${named} cannot be read`);
       expect(await files.other.verify()).toMatchObject({ state: 'equal' });
@@ -105,8 +105,6 @@ describe('a verification', () => {
 
   it('reports the purchases that differ if the log lacks its last batch', async ({ files }) => {
     writeFileSync(files.logPath(), files.olderLog);
-    const { state, differences } = await files.verify();
-    expect(state).toBe('differs');
-    expect(differences.map(({ ids }) => ids?.length)).toEqual([13]);
+    expect(await files.verify()).toMatchObject({ state: 'differs', differing: 13 });
   });
 });
