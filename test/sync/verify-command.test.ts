@@ -36,8 +36,6 @@ const it = verifiedTest
     return worker;
   });
 
-const garbage = 'a'.repeat(100_000);
-
 // First, because the worker verifies the organizations of all tests.
 describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
   it('verifies and repairs each organization at intervals, also after its clock went back', {
@@ -83,7 +81,7 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
     expect((await verify('--organization', empty)).code).toBe(1);
   });
 
-  it('prints how many purchases differ and which, as text and as JSON, and exits with 1', {
+  it('prints which purchases differ and exits with 1, and rebuilds with --repair', {
     tags: ['slow'],
   }, async ({ published, publicId, ids, verify, verifyAsJson }) => {
     await published.sync();
@@ -110,14 +108,26 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
         examples: [purchase],
       },
     ]);
+    const { log } = published.current();
+    const repaired = await verify('--repair', '--organization', publicId);
+    expect(repaired.output).toMatch(/1 differs: .*\n {2}rebuilt; now 50 purchases compared, equal/);
+    expect(repaired.code).toBe(0);
+    expect(published.current().log).not.toBe(log);
+    expect(await verifyAsJson('--repair', '--organization', publicId)).toMatchObject({
+      code: 0,
+      verifications: [{ state: 'equal', repair: null }],
+    });
   });
 
-  it('continues with the next organization after a file that cannot be read', {
-    tags: ['slow'],
-  }, async ({ published, publicId, ids: _, verify }) => {
+  it('continues after a file that cannot be read, and rebuilds it with --repair', async ({
+    published,
+    publicId,
+    changedId: _,
+    verify,
+  }) => {
     const other = await addOrganization(published.database.pool, 'Other');
     await published.sync([published.organization, other]);
-    writeFileSync(published.basePath(), garbage);
+    writeFileSync(published.basePath(), 'a'.repeat(100_000));
     const { code, output } = await verify();
     expect(code).toBe(1);
     const [damaged, next] = output.trim().split('\n').slice(-2);
@@ -125,6 +135,11 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
       `${publicId} Livraria Ipê: cannot be compared: ${published.basePath()} cannot be read`,
     );
     expect(next).toBe(`${encodeId('organization', other)} Other: 0 purchases compared, equal`);
+    const repaired = await verify('--repair', '--organization', publicId);
+    expect(repaired.output).toMatch(
+      /cannot be read.*\n {2}rebuilt; now 50 purchases compared, equal/,
+    );
+    expect(repaired.code).toBe(0);
   });
 
   it('exits with 2 after wrong usage, and with 1 if the organization does not exist', {
@@ -137,37 +152,6 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
 });
 
 describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
-  it('rebuilds an organization that differs', { tags: ['slow'] }, async ({
-    published,
-    publicId,
-    changedId,
-    verify,
-    verifyAsJson,
-  }) => {
-    const { log } = published.current();
-    await published.damage(`update purchase set order_number = 'x' where id = ${changedId - 1n}`);
-    const { code, output } = await verify('--repair', '--organization', publicId);
-    expect(output).toMatch(/1 differs: .*\n {2}rebuilt; now 50 purchases compared, equal/);
-    expect(code).toBe(0);
-    expect(published.current().log).not.toBe(log);
-    expect(await verifyAsJson('--repair', '--organization', publicId)).toMatchObject({
-      code: 0,
-      verifications: [{ state: 'equal', repair: null }],
-    });
-  });
-
-  it('rebuilds a file that cannot be read', async ({
-    published,
-    publicId,
-    changedId: _,
-    verify,
-  }) => {
-    writeFileSync(published.basePath(), garbage);
-    const { code, output } = await verify('--repair', '--organization', publicId);
-    expect(output).toMatch(/cannot be read.*\n {2}rebuilt; now 50 purchases compared, equal/);
-    expect(code).toBe(0);
-  });
-
   it('reports and records the differences if the repair fails', { tags: ['slow'] }, async ({
     published,
     publicId,
@@ -197,10 +181,8 @@ describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
     expect(record).toMatchObject({ state: 'differs', differences: 1 });
     await worker.end('SIGTERM');
   });
-});
 
-describe('npm run sync -- verify --repair while a worker runs', { timeout: 120_000 }, () => {
-  it('lets the worker rebuild', { tags: ['slow'] }, async ({
+  it('lets a running worker rebuild', { tags: ['slow'] }, async ({
     published,
     publicId,
     changedId: id,

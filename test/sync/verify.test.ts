@@ -1,11 +1,16 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
-import { addPurchases, openPublishedShop, verifiedTest } from '../support/verified-shop.ts';
+import {
+  addPurchases,
+  keepFolder,
+  openPublishedShop,
+  verifiedTest,
+} from '../support/verified-shop.ts';
 
 const equal = { state: 'equal', reason: null, differing: 0 };
 
@@ -23,18 +28,6 @@ const it = verifiedTest
     await pool.query('delete from purchases where id = $1', [ids[20]]);
     await published.sync();
     return { ...published, id };
-  })
-  /** The record of a changed purchase in the log. */
-  .extend('record', ({ changed }) => {
-    const records = readFileSync(changed.logPath(), 'utf8').split('\n');
-    return records.find((line) => line.startsWith(`u\t${changed.id}\t`)) ?? '';
-  })
-  /** Appends records to the log until the end of the test. */
-  .extend('damageLog', ({ changed }, { onCleanup }) => {
-    const path = changed.logPath();
-    const undamaged = readFileSync(path);
-    onCleanup(async () => writeFileSync(path, undamaged));
-    return (record: string) => changed.appendToLog(record);
   });
 
 describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
@@ -172,9 +165,12 @@ describe('a verification of a base and a log', () => {
     },
   ])(
     'reports a difference if the log $log',
-    async ({ damaged, differing }, { changed, record, damageLog }) => {
+    async ({ damaged, differing }, { changed, onTestFinished }) => {
+      onTestFinished(keepFolder(changed));
+      const records = readFileSync(changed.logPath(), 'utf8').split('\n');
+      const record = records.find((line) => line.startsWith(`u\t${changed.id}\t`)) ?? '';
       expect(record).toContain('\tnew\t');
-      damageLog(damaged(record, changed.id));
+      changed.appendToLog(damaged(record, changed.id));
       expect(await changed.verify()).toMatchObject({
         state: 'differs',
         differing: 1,
