@@ -14,7 +14,7 @@ import { boundShutdown, untilStopped } from '../src/process/stop-signals.ts';
 import type { Shard } from '../src/purchase-store/shard.ts';
 import { workerShares } from '../src/settings/memory-needs.ts';
 import { readSettings, type Settings } from '../src/settings/settings.ts';
-import { repairsOf } from './commands/repairs.ts';
+import { rebuildOrganization } from './commands/rebuild.ts';
 import { shardOption } from './commands/shard-option.ts';
 import { publishedContentsOf, withPublishedStatus } from './commands/stores.ts';
 import { verifyAll } from './commands/verify-command.ts';
@@ -102,7 +102,7 @@ program
     await withWorkerContext(readSettings(), { server: 'primary', stopped }, async (context) => {
       const organizations = await selectOrganizations(context, options);
       for (const { id, name } of organizations) {
-        await repairsOf(context, id, stopped).rebuild();
+        await rebuildOrganization(context, id, { isWrong: false, stopped });
         console.log(`${encodeId('organization', id)} (${name}) was rebuilt.`);
       }
     });
@@ -112,7 +112,7 @@ program
   .command('verify')
   .description('compare the published content with Postgres; exit with 1 if they differ')
   .option('--organization <id>', 'only this organization (org_…)')
-  .option('--repair', 'read the purchases that differ again, and verify the result')
+  .option('--repair', 'rebuild organizations that differ, and verify the result')
   .option('--json', 'print JSON')
   .action(async (options: Options & { readonly repair?: boolean }) => {
     const stopped = untilStopped();

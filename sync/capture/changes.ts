@@ -22,28 +22,21 @@ const unseen = (since: Sql): Sql =>
 
 const [, ...columnsAfterId] = purchaseExpressions;
 
-/** COPY of each purchase that the statement `changed` selects, as it is in the transaction's snapshot. */
-const copyCurrent = (changed: string) => `
+// COPY takes no parameters, so the values are settings of the transaction.
+const copyChanges = `
   copy (
     select changed.organization_id, case when purchases.id is null then 'd' else 'u' end,
       changed.purchase_id, ${columnsAfterId.join(', ')}
-    from (${changed}) as changed
+    from (
+      select distinct organization_id, purchase_id
+      from purchase_changes
+      where organization_id = any (current_setting('sync.organizations')::bigint[])
+        and ${unseen(sql`current_setting('sync.since')::pg_snapshot`).text}
+    ) as changed
     left join purchases on purchases.id = changed.purchase_id
       and purchases.organization_id = changed.organization_id
     order by changed.organization_id
   ) to stdout`;
-
-// COPY takes no parameters, so the values are settings of the transaction.
-const copyChanges = copyCurrent(`
-  select distinct organization_id, purchase_id
-  from purchase_changes
-  where organization_id = any (current_setting('sync.organizations')::bigint[])
-    and ${unseen(sql`current_setting('sync.since')::pg_snapshot`).text}`);
-
-const copyReread = copyCurrent(`
-  select distinct organization_id, purchase_id
-  from unnest(current_setting('sync.organizations')::bigint[]) as organization_id,
-    unnest(current_setting('sync.ids')::bigint[]) as purchase_id`);
 
 const copyPurchases = `
   copy (
@@ -156,14 +149,4 @@ function withoutAbsent(line: Buffer): Buffer {
   if (isUpsert(line)) return line;
   const end = line.indexOf(tab, 2);
   return Buffer.concat([line.subarray(0, end), Buffer.from('\n')]);
-}
-
-/** Each of these purchases once, as `streamChanges` reads changed ones. */
-export async function* streamReread(
-  connection: pg.ClientBase,
-  organizationId: bigint,
-  ids: readonly bigint[],
-): AsyncGenerator<[organizationId: bigint, Records]> {
-  await setLocal(connection, { organizations: listOf([organizationId]), ids: listOf(ids) });
-  yield* recordsOf(connection, copyReread);
 }

@@ -78,9 +78,7 @@ export function contentOf(
 
   return {
     generation,
-    // Rows have their texts.
-    requireDictionaries: async () => {},
-    requireOrder: () => requireSupersededRows(clickhouse, rows),
+    requireConsistent: () => requireSupersededRows(clickhouse, rows),
     async exclude(changed) {
       isUnchanged = await excludePurchases(clickhouse, rows.organizationId, changed);
     },

@@ -4,16 +4,15 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { describeFailure } from '../failure.ts';
-import type { PurchaseRange } from '../verification/purchase-range.ts';
-import { type Repair, type Repairs, repair } from '../verification/repair.ts';
 import { writeVerificationRecord } from '../verification/verification-record.ts';
 import {
   nothingFound,
-  type RangeDifference,
+  type Repair,
+  repair,
   type Verification,
   verifyOrganization,
 } from '../verification/verify.ts';
-import { repairsOf } from './repairs.ts';
+import { rebuildOrganization } from './rebuild.ts';
 import { publishedContentsOf } from './stores.ts';
 import type { WorkerContext } from './worker-process.ts';
 
@@ -28,7 +27,6 @@ type VerifyCommand = {
 
 // A pause of a quarter of each part leaves Postgres a fifth of the time.
 const pauseFactor = 0.25;
-const maxExamples = 5;
 
 /** Verifies one organization after the other, prints the results, and returns the exit code. */
 export async function verifyAll(context: WorkerContext, command: VerifyCommand): Promise<number> {
@@ -68,7 +66,8 @@ async function verifyOne(
       pauseFactor,
     });
   const found = await verify();
-  const repaired = isToRepair ? await repair(found, repairsOf(context, id, stopped), verify) : null;
+  const rebuild = () => rebuildOrganization(context, id, { isWrong: true, stopped });
+  const repaired = isToRepair ? await repair(found, rebuild, verify) : null;
   stopped.throwIfAborted();
   if (found.state !== 'not published') {
     await writeVerificationRecord(dataDirectory, id, found, repaired);
@@ -82,46 +81,25 @@ function notCompared(error: unknown): Verification {
 }
 
 function asText({ id, name }: Organization, found: Verification, repaired: Repair | null): string {
-  const title = `${encodeId('organization', id)} ${name}`;
-  if (repaired === null) return `${title}: ${describe(found)}`;
-  const { repairs, outcome, failure } = repaired;
-  const done = repairs.map((kind) => repairTexts[kind]).join(', then ');
-  const end = failure === null ? `now ${describe(outcome)}` : `the repair failed: ${failure}`;
-  return `${title}: ${describe(found)}\n  ${done === '' ? end : `${done}; ${end}`}`;
+  const summary = `${encodeId('organization', id)} ${name}: ${describe(found)}`;
+  if (repaired === null) return summary;
+  const { outcome, failure } = repaired;
+  const end =
+    failure === null ? `rebuilt; now ${describe(outcome)}` : `the repair failed: ${failure}`;
+  return `${summary}\n  ${end}`;
 }
 
-const repairTexts: Readonly<Record<keyof Repairs, string>> = {
-  reread: 'read again',
-  rebuild: 'rebuilt',
-};
-
-/** A summary, and one line for each difference. */
 function describe(verification: Verification): string {
-  const { state, reason, purchases, changedSince, differences } = verification;
-  const details = differences.map(differenceAsText);
+  const { state, reason, purchases, changedSince, differing } = verification;
   if (state === 'not published') return `${reason}`;
-  if (state !== 'equal' && state !== 'differs') {
-    return [`cannot be compared: ${reason}`, ...details].join('\n');
-  }
-  const differing = `${differences.length} ${differences.length === 1 ? 'range differs' : 'ranges differ'}`;
-  const summary = state === 'equal' ? 'equal' : differing;
+  if (state !== 'equal' && state !== 'differs') return `cannot be compared: ${reason}`;
+  const examples = verification.examples.map((each) => encodeId('purchase', each));
+  const named = examples.length === 0 ? '' : `: ${examples.join(', ')}`;
+  const more = differing > examples.length && examples.length > 0 ? ', …' : '';
+  const differences = `${formatCount(differing)} ${differing === 1 ? 'differs' : 'differ'}`;
+  const summary = state === 'equal' ? 'equal' : `${differences}${named}${more}`;
   const changed = changedSince === 0 ? '' : ` (${formatCount(changedSince)} changed since)`;
-  return [`${formatCount(purchases)} purchases compared, ${summary}${changed}`, ...details].join(
-    '\n',
-  );
-}
-
-function differenceAsText(difference: RangeDifference): string {
-  const { publishedCount, postgresCount, ids } = difference;
-  const { createdSince, createdUntil } = boundsOf(difference);
-  const counts = `${formatCount(publishedCount)} published, ${formatCount(postgresCount)} in Postgres`;
-  const isAll = createdSince === null && createdUntil === null;
-  const created = isAll
-    ? `  ${counts}`
-    : `  created ${createdSince ?? '…'} to ${createdUntil ?? '…'}: ${counts}`;
-  if (ids === null) return created;
-  const differ = ids.length === 1 ? 'differs' : 'differ';
-  return `${created}; ${formatCount(ids.length)} ${differ}: ${examplesOf(ids).join(', ')}`;
+  return `${formatCount(purchases)} purchases compared, ${summary}${changed}`;
 }
 
 function asJson({ id, name }: Organization, found: Verification, repaired: Repair | null) {
@@ -130,33 +108,16 @@ function asJson({ id, name }: Organization, found: Verification, repaired: Repai
     name,
     ...findingsAsJson(found),
     repair: repaired && {
-      repairs: repaired.repairs,
       outcome: findingsAsJson(repaired.outcome),
       failure: repaired.failure,
     },
   };
 }
 
-function findingsAsJson(verification: Verification) {
-  return {
-    ...verification,
-    asOf: verification.asOf === null ? null : formatInstant(verification.asOf),
-    differences: verification.differences.map(({ after, until, ids, ...counts }) => ({
-      ...boundsOf({ after, until }),
-      ...counts,
-      differing: ids === null ? null : ids.length,
-      examples: examplesOf(ids ?? []),
-    })),
-  };
-}
-
-/** Creation times, also of purchases that other ranges hold; null at the first and last purchase. */
-const boundsOf = ({ after, until }: PurchaseRange) => ({
-  createdSince: after === null ? null : formatInstant(after.createdAt),
-  createdUntil: until === null ? null : formatInstant(until.createdAt),
+const findingsAsJson = (verification: Verification) => ({
+  ...verification,
+  asOf: verification.asOf === null ? null : formatInstant(verification.asOf),
+  examples: verification.examples.map((id) => encodeId('purchase', id)),
 });
-
-const examplesOf = (ids: readonly bigint[]): string[] =>
-  ids.slice(0, maxExamples).map((id) => encodeId('purchase', id));
 
 const formatCount = (count: number): string => count.toLocaleString('en');

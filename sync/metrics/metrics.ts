@@ -12,8 +12,7 @@ import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts
 import type { MappingFailures } from '../status/mapping-failures.ts';
 import { type OrganizationState, organizationStates } from '../status/worker-state.ts';
 import type { StoredSize } from '../tick/store.ts';
-import type { Repair } from '../verification/repair.ts';
-import { type Verification, verificationStates } from '../verification/verify.ts';
+import { type Repair, type Verification, verificationStates } from '../verification/verify.ts';
 
 /** The state of a worker at one moment. */
 export type ObservedWorker = {
@@ -232,12 +231,12 @@ function createVerificationMetrics(registry: Registry) {
   });
   const differences = new Counter({
     name: 'crm_sync_verification_differences_total',
-    help: 'Ranges of purchases that differed from Postgres',
+    help: 'Purchases that differed from Postgres',
     registers,
   });
   const repairs = new Counter({
     name: 'crm_sync_repairs_total',
-    help: 'Repairs of differences, by repair; failed: the repair or the verification after it',
+    help: 'Repairs of differences: rebuild, or failed: the rebuild or the verification after it',
     labelNames: ['repair'],
     registers,
   });
@@ -249,13 +248,12 @@ function createVerificationMetrics(registry: Registry) {
   // An organization of which nothing is published is not verified.
   const results = verificationStates.filter((state) => state !== 'not published');
   addZeros(verifications, 'result', results);
-  addZeros(repairs, 'repair', ['reread', 'rebuild', 'failed']);
+  addZeros(repairs, 'repair', ['rebuild', 'failed']);
   return {
     verified(found: Verification, repair: Repair | null): void {
       verifications.inc({ result: found.state });
-      differences.inc(found.differences.length);
-      for (const done of repair?.repairs ?? []) repairs.inc({ repair: done });
-      if (repair !== null && repair.failure !== null) repairs.inc({ repair: 'failed' });
+      differences.inc(found.differing);
+      if (repair !== null) repairs.inc({ repair: repair.failure === null ? 'rebuild' : 'failed' });
       if (found.state !== 'not comparable') last.setToCurrentTime();
     },
   };

@@ -89,25 +89,19 @@ export function selectOrganizations(
   return included;
 }
 
-/** The changes of each organization. Rejects with TooManyBytesError. */
+/**
+ * The changes of each organization. Rejects with TooManyBytesError as soon as there are too many: reading
+ * the rest would delay the ticks of all organizations.
+ */
 export async function readChanges(
   source: Connection,
   included: readonly bigint[],
   since: string,
 ): Promise<Map<bigint, Records>> {
-  return included.length === 0 ? new Map() : collect(streamChanges(source, included, since));
-}
-
-/**
- * The records of each organization. Rejects with TooManyBytesError as soon as there are too many: reading
- * the rest would delay the ticks of all organizations.
- */
-export async function collect(
-  parts: AsyncIterable<[organizationId: bigint, Records]>,
-): Promise<Map<bigint, Records>> {
   const changes = new Map<bigint, Records>();
+  if (included.length === 0) return changes;
   let bytes = 0;
-  for await (const [id, { lines, records }] of parts) {
+  for await (const [id, { lines, records }] of streamChanges(source, included, since)) {
     const before = changes.get(id) ?? noRecords;
     const all = before.records === 0 ? lines : Buffer.concat([before.lines, lines]);
     changes.set(id, { lines: all, records: before.records + records });

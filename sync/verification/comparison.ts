@@ -81,14 +81,6 @@ export async function readRowHashes(
   return { published: await content.rowHashes(range), postgres: result };
 }
 
-export async function requirePublished({
-  contents,
-}: Pick<ComparisonOptions, 'contents'>): Promise<PublishedContent> {
-  const content = await contents.newest();
-  if (content === null) throw new IncomparableError('nothing is published yet', false);
-  return content;
-}
-
 /**
  * Reads Postgres while a worker runs. The transaction sees the same purchases as the snapshot of the
  * newest generation, except those in the change log. These are excluded on both sides. Each call uses
@@ -98,11 +90,12 @@ async function readUnchanged<Result>(
   options: ComparisonOptions,
   read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
 ): Promise<{ content: PublishedContent; result: Result; startedAt: number }> {
-  const { organizationId, database, maxWaitMs, signal } = options;
+  const { organizationId, database, contents, maxWaitMs, signal } = options;
   const deadline = Date.now() + maxWaitMs;
   for (let pauseMs = 100; ; pauseMs *= 2) {
     const startedAt = performance.now();
-    const content = await requirePublished(options);
+    const content = await contents.newest();
+    if (content === null) throw new IncomparableError('nothing is published yet', false);
     const unchanged = { organizationId, since: content.generation.snapshot };
     const found = await withSnapshot(database, async (source) => {
       const reason = await whyNotComparable(source, content);

@@ -3,8 +3,7 @@ import type { Sql } from 'sql-template-tag';
 import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { checksumInFile, rowHashesInFile } from './checksums.ts';
-import { damagedDictionaries } from './dictionaries.ts';
-import { countMisplaced } from './order.ts';
+import { whyInconsistent } from './consistency.ts';
 import {
   type Generation,
   type PublishedContent,
@@ -25,15 +24,9 @@ export function fileContent(options: {
     reading(() => queryRows(connection, statement));
   return {
     generation,
-    async requireDictionaries() {
-      const damaged = await query(damagedDictionaries(catalogs));
-      if (damaged.length === 0) return;
-      throw new UnreadableError(`the dictionaries of ${damaged.flat().join(', ')} are damaged`);
-    },
-    async requireOrder() {
-      const misplaced = await reading(() => countMisplaced(connection, catalogs.base));
-      if (misplaced === 0) return;
-      throw new UnreadableError(`the order of ${misplaced} purchases in the base is wrong`);
+    async requireConsistent() {
+      const reason = await reading(() => whyInconsistent(connection, catalogs));
+      if (reason !== null) throw new UnreadableError(reason);
     },
     async exclude(changed) {
       await connection.run('create or replace temp table changed (id bigint not null)');

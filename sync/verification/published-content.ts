@@ -11,14 +11,12 @@ export type RowHash = readonly [id: bigint, hash: bigint];
 
 /**
  * The purchases of a generation, in a store. They stay readable if the worker publishes another
- * generation. Methods reject with UnreadableError if only a rebuild repairs the generation.
+ * generation. Methods reject with UnreadableError if the generation is damaged.
  */
 export type PublishedContent = {
   readonly generation: Generation;
-  /** Rejects if keys of purchases have no value, or several. */
-  requireDictionaries(): Promise<void>;
   /** Rejects if statistics would be wrong although the purchases are equal to those of Postgres. */
-  requireOrder(): Promise<void>;
+  requireConsistent(): Promise<void>;
   /** The ids of changed purchases, which the methods below exclude from now on. */
   exclude(changed: AsyncIterable<bigint>): Promise<void>;
   checksum(range: PurchaseRange): Promise<Checksum>;
@@ -35,7 +33,7 @@ export type PublishedContents = {
   close(): Promise<void>;
 };
 
-/** The published generation cannot be read, or differs from its description. */
+/** The published generation cannot be read, or contradicts itself. */
 export class UnreadableError extends Error {}
 
 /** The published generation cannot be compared with Postgres now. */

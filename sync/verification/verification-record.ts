@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { readJsonFile } from '../../src/process/json-file.ts';
 import { replaceFile } from '../../src/process/replace-file.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import type { Repair } from './repair.ts';
-import { type Verification, verificationStates } from './verify.ts';
+import { type Repair, type Verification, verificationStates } from './verify.ts';
 
 /** The result of an organization's last verification, in a file beside its generations. */
 const verificationRecord = z.object({
@@ -12,9 +11,8 @@ const verificationRecord = z.object({
   /** After the repair, if there was one. */
   state: z.enum(verificationStates),
   purchases: z.number(),
-  /** Before the repair. */
+  /** Purchases that differed before the repair. */
   differences: z.number(),
-  repairedBy: z.array(z.enum(['reread', 'rebuild'])),
 });
 export type VerificationRecord = z.output<typeof verificationRecord>;
 
@@ -38,8 +36,7 @@ export async function writeVerificationRecord(
     at: new Date().toISOString(),
     state: last.state,
     purchases: last.purchases,
-    differences: found.differences.length,
-    repairedBy: [...(repair?.repairs ?? [])],
+    differences: found.differing,
   };
   const path = recordFile(dataDirectory, organizationId);
   // A user who may not write to the folder may verify.

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
 import type { Connection, Database } from '../../src/postgres/pool.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
+import { describeFailure } from '../failure.ts';
 import {
   type ComparedPart,
   type ComparisonOptions,
   comparePart,
   readRowHashes,
-  requirePublished,
 } from './comparison.ts';
 import {
   IncomparableError,
@@ -16,24 +16,15 @@ import {
   type RowHash,
   UnreadableError,
 } from './published-content.ts';
-import type { PurchaseRange } from './purchase-range.ts';
 
 export const verificationStates = [
   'equal',
   'differs',
   'not published',
-  /** The published generation cannot be read. Only a rebuild repairs it. */
+  /** The published generation cannot be read, or contradicts itself. */
   'unreadable',
   'not comparable',
 ] as const;
-
-/** A range of purchases in which a published generation differs from Postgres. */
-export type RangeDifference = PurchaseRange & {
-  readonly publishedCount: number;
-  readonly postgresCount: number;
-  /** The purchases that differ; null if too many do to be read again. */
-  readonly ids: readonly bigint[] | null;
-};
 
 export type Verification = {
   readonly state: (typeof verificationStates)[number];
@@ -45,7 +36,10 @@ export type Verification = {
   readonly purchases: number;
   /** Purchases that the last part excludes because they changed since the generation's snapshot. */
   readonly changedSince: number;
-  readonly differences: readonly RangeDifference[];
+  /** The number of purchases that differ; at least that many if a part has far too many or too few. */
+  readonly differing: number;
+  /** Ids of some of the purchases that differ. */
+  readonly examples: readonly bigint[];
 };
 
 export type VerifyOptions = {
@@ -60,8 +54,9 @@ export type VerifyOptions = {
   readonly partRows?: number;
 };
 
-/** Ids of purchases that a verification reports. More of them would not fit into a tick. */
-const maxIds = 50_000;
+const maxExamples = 5;
+/** If a part has so many purchases more or less than in Postgres, these are not read one by one. */
+const maxExcess = 50_000;
 
 /**
  * Compares the content of an organization's published generation with Postgres, in parts. Takes
@@ -73,7 +68,7 @@ export async function verifyOrganization(options: VerifyOptions): Promise<Verifi
   const contents = await options.open(options.organizationId);
   try {
     await compareInParts({ maxWaitMs: 30_000, ...options, contents }, found);
-    return { ...found, state: found.differences.length === 0 ? 'equal' : 'differs', reason: null };
+    return { ...found, state: found.differing === 0 ? 'equal' : 'differs', reason: null };
   } catch (error) {
     if (error instanceof UnreadableError) {
       return { ...found, state: 'unreadable', reason: error.message };
@@ -94,7 +89,8 @@ export const nothingFound: Findings = {
   asOf: null,
   purchases: 0,
   changedSince: 0,
-  differences: [],
+  differing: 0,
+  examples: [],
 };
 
 /** Compares all purchases, and adds each part's result to `found`. */
@@ -103,8 +99,6 @@ async function compareInParts(
   found: Findings,
 ): Promise<void> {
   const { signal, pauseFactor = 0, partRows = 50_000 } = options;
-  await (await requirePublished(options)).requireDictionaries();
-  let idsLeft = maxIds;
   let after: PurchasePosition | null = null;
   let content: PublishedContent;
   do {
@@ -117,29 +111,26 @@ async function compareInParts(
     found.changedSince = part.changed;
     found.purchases += postgres.count;
     if (published.count !== postgres.count || published.sum !== postgres.sum) {
-      const difference = await findDifference(options, part, idsLeft);
-      if (difference !== null) found.differences = [...found.differences, difference];
-      idsLeft -= difference?.ids?.length ?? 0;
+      const { differing, ids } = await findDifferences(options, part);
+      found.differing += differing;
+      found.examples = [...found.examples, ...ids].slice(0, maxExamples);
     }
     await sleep((performance.now() - part.startedAt) * pauseFactor, undefined, { signal });
     after = part.range.until;
   } while (after !== null);
-  if (found.differences.length === 0) await content.requireOrder();
+  if (found.differing === 0) await content.requireConsistent();
 }
 
-/** Compares the purchases of a part; null if they have become equal meanwhile. */
-async function findDifference(
+/** Compares the purchases of a part, which may have become equal meanwhile. */
+async function findDifferences(
   options: ComparisonOptions,
   { range, published, postgres }: ComparedPart,
-  maxIds: number,
-): Promise<RangeDifference | null> {
-  const counts = { publishedCount: published.count, postgresCount: postgres.count };
-  const isTooLarge = Math.abs(published.count - postgres.count) > maxIds;
-  if (isTooLarge) return { ...range, ...counts, ids: null };
+): Promise<{ readonly differing: number; readonly ids: readonly bigint[] }> {
+  const excess = Math.abs(published.count - postgres.count);
+  if (excess > maxExcess) return { differing: excess, ids: [] };
   const hashes = await readRowHashes(options, range);
   const ids = differingIds(hashes.published, hashes.postgres);
-  if (ids.length === 0) return null;
-  return { ...range, ...counts, ids: ids.length > maxIds ? null : ids };
+  return { differing: ids.length, ids };
 }
 
 /** A purchase that a generation has twice differs, too. */
@@ -154,6 +145,31 @@ function differingIds(published: readonly RowHash[], postgres: readonly RowHash[
   return [...ids];
 }
 
+export type Repair = {
+  /** The last verification: after the rebuild, or before a rebuild that failed. */
+  readonly outcome: Verification;
+  /** Why the rebuild, or the verification after it, failed. */
+  readonly failure: string | null;
+};
+
+/**
+ * Rebuilds an organization that differs, and verifies the result. Null if nothing differs, or the
+ * generation cannot be compared. A failure does not reject, so that the caller can report what differs.
+ */
+export async function repair(
+  found: Verification,
+  rebuild: () => Promise<void>,
+  verifyAgain: () => Promise<Verification>,
+): Promise<Repair | null> {
+  if (found.state !== 'differs' && found.state !== 'unreadable') return null;
+  try {
+    await rebuild();
+    return { outcome: await verifyAgain(), failure: null };
+  } catch (error) {
+    return { outcome: found, failure: describeFailure(error).message };
+  }
+}
+
 /** What was loaded differs from Postgres. */
 export class WrongLoadError extends Error {}
 
@@ -165,9 +181,8 @@ export async function requireEqual(
   const contents = { newest: async () => content };
   const found = { ...nothingFound };
   await compareInParts({ ...options, contents, maxWaitMs: 0 }, found);
-  const { length } = found.differences;
-  if (length > 0) {
-    throw new WrongLoadError(`what was loaded differs from Postgres in ${length} ranges`);
+  if (found.differing > 0) {
+    throw new WrongLoadError(`loaded purchases that differ from Postgres: ${found.differing}`);
   }
 }
 

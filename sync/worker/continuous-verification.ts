@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { WorkerMetrics } from '../metrics/metrics.ts';
-import { type Repairs, repair } from '../verification/repair.ts';
 import {
   readVerificationRecord,
   writeVerificationRecord,
 } from '../verification/verification-record.ts';
 import {
+  repair,
   type Verification,
   type VerifyOptions,
   verifyOrganization,
@@ -19,7 +19,7 @@ export type ContinuousVerification = Pick<VerifyOptions, 'database' | 'open'> & 
   readonly everyMs: number;
   /** The organizations to verify; called before each pass. */
   organizations(): readonly bigint[];
-  repairsFor(organizationId: bigint): Repairs;
+  rebuild(organizationId: bigint, isWrong: boolean): Promise<void>;
   readonly log: Logger;
   readonly metrics: WorkerMetrics;
   readonly signal: AbortSignal;
@@ -68,13 +68,13 @@ async function verifyOne(options: ContinuousVerification, organizationId: bigint
     const found = await verify();
     if (found.state === 'not published') return;
     logResult(log, found);
-    const repaired = await repair(found, options.repairsFor(organizationId), verify);
+    const repaired = await repair(found, () => options.rebuild(organizationId, true), verify);
     signal.throwIfAborted();
     if (repaired !== null) {
-      const { repairs, outcome, failure } = repaired;
-      const details = { repairs, state: outcome.state };
-      if (failure === null) log.warn(details, 'repaired the differences from Postgres');
-      else log.error({ ...details, failure }, 'cannot repair the differences from Postgres');
+      const { outcome, failure } = repaired;
+      const { state } = outcome;
+      if (failure === null) log.warn({ state }, 'repaired the differences from Postgres');
+      else log.error({ state, failure }, 'cannot repair the differences from Postgres');
     }
     metrics.verified(found, repaired);
     await writeVerificationRecord(dataDirectory, organizationId, found, repaired);
@@ -86,13 +86,11 @@ async function verifyOne(options: ContinuousVerification, organizationId: bigint
 }
 
 function logResult(log: Logger, verification: Verification): void {
-  const { state, reason, purchases, differences } = verification;
+  const { state, reason, purchases, differing } = verification;
   if (state === 'equal') log.info({ purchases }, 'verified: equal to Postgres');
   else if (state === 'not comparable') log.info({ reason }, 'cannot verify now');
   else {
-    log.error(
-      { reason, ranges: differences.length },
-      'the published generation differs from Postgres',
-    );
+    const examples = verification.examples.map((id) => encodeId('purchase', id));
+    log.error({ reason, differing, examples }, 'the published generation differs from Postgres');
   }
 }

@@ -5,7 +5,6 @@ import type { Shard } from '../../src/purchase-store/shard.ts';
 import { describeFailure } from '../failure.ts';
 import { damagedFiles, type Organizations } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
-import type { Repairs } from '../verification/repair.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
 import { type TakenRequests, takeRequests } from './requests.ts';
 
@@ -20,7 +19,7 @@ export function createRequestHandlers(options: {
   readonly store: Store;
   readonly organizations: Organizations;
   readonly builds: BuildScheduler;
-  readonly repairsFor: (organizationId: bigint) => Repairs;
+  readonly rebuild: (organizationId: bigint, isWrong: boolean) => Promise<void>;
   readonly signal: AbortSignal;
   readonly log: Logger;
 }) {
@@ -31,8 +30,8 @@ export function createRequestHandlers(options: {
 
   const takeCommandRequests = async (): Promise<void> => {
     for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
-      const { reread, rebuild } = options.repairsFor(request.organizationId);
-      void (request.kind === 'reread' ? reread(request.ids) : rebuild(request.isWrong))
+      void options
+        .rebuild(request.organizationId, request.isWrong)
         .then(
           () => respond(null),
           async (error) => {

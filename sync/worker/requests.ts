@@ -11,20 +11,16 @@ import { draftSuffix, replaceFile } from '../../src/process/replace-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
 
-/** A request of a command to the worker: a file in the data folder. The response is another file. */
-const integer = z
-  .string()
-  .regex(/^-?\d+$/)
-  .transform(BigInt);
-const request = z.discriminatedUnion('kind', [
-  z.object({
-    kind: z.literal('rebuild'),
-    organizationId: integer,
-    isWrong: z.boolean().optional(),
-  }),
-  z.object({ kind: z.literal('reread'), organizationId: integer, ids: z.array(integer) }),
-]);
-export type RepairRequest = z.output<typeof request>;
+/** A command asks the worker for a rebuild: a file in the data folder. The response is another file. */
+const request = z.object({
+  organizationId: z
+    .string()
+    .regex(/^-?\d+$/)
+    .transform(BigInt),
+  /** What is published differs from Postgres. */
+  isWrong: z.boolean().default(false),
+});
+export type RebuildRequest = z.output<typeof request>;
 
 const response = z.object({ failure: z.string().nullable() });
 
@@ -37,16 +33,16 @@ const maxAgeMs = { [responseSuffix]: 3_600_000, [draftSuffix]: 10_000 };
 
 const workerCheckMs = 1_000;
 
-/** The failure is null if the worker has done what the request asks for. */
-type RepairResponse = { readonly failure: string | null };
+/** The failure is null if the worker has rebuilt the organization. */
+type RebuildResponse = { readonly failure: string | null };
 
 /** Sends a request and waits for the response; null if `isWorkerRunning` returns false. */
 export async function requestFromWorker(
   dataDirectory: string,
-  content: RepairRequest,
+  content: RebuildRequest,
   isWorkerRunning: () => Promise<boolean>,
   signal: AbortSignal,
-): Promise<RepairResponse | null> {
+): Promise<RebuildResponse | null> {
   const directory = requestsDirectory(dataDirectory);
   const path = join(directory, randomUUID());
   try {
@@ -75,7 +71,7 @@ export async function requestFromWorker(
 }
 
 /** By path: null while the request runs, then the response until it is written. */
-export type TakenRequests = Map<string, RepairResponse | null>;
+export type TakenRequests = Map<string, RebuildResponse | null>;
 
 /**
  * Returns the requests that are not in `taken`, and adds them. The file of a request stays until
@@ -85,7 +81,7 @@ export async function takeRequests(
   dataDirectory: string,
   shard: Shard,
   taken: TakenRequests,
-): Promise<{ readonly request: RepairRequest; respond(failure: string | null): Promise<void> }[]> {
+): Promise<{ readonly request: RebuildRequest; respond(failure: string | null): Promise<void> }[]> {
   const directory = requestsDirectory(dataDirectory);
   const names = await readdir(directory).catch(() => []);
   const requests = [];

@@ -24,9 +24,7 @@ import {
   reportOf,
 } from '../organization.ts';
 import type { OrganizationReport } from '../status/worker-state.ts';
-import { reread } from '../tick/reread.ts';
 import type { Store } from '../tick/store.ts';
-import type { Repairs } from '../verification/repair.ts';
 import { type BuildScheduler, createBuildScheduler } from './build-scheduler.ts';
 import { type ContinuousVerification, verifyContinuously } from './continuous-verification.ts';
 import { createMaintenance } from './maintenance.ts';
@@ -62,7 +60,11 @@ export type WorkerOptions = {
 export type Worker = {
   /** Publishes once. Loads and compacts these organizations if that is due. Rejects with all failures. */
   once(organizations: readonly bigint[]): Promise<void>;
-  repairsFor(organizationId: bigint): Repairs;
+  /**
+   * Loads an organization again while what is published serves. Resolves when the load is published.
+   * `isWrong`: what is published differs from Postgres, so the change feed begins anew.
+   */
+  rebuild(organizationId: bigint, isWrong?: boolean): Promise<void>;
   /**
    * Follows the change log until the signal is aborted, the DuckDB instance fails, or tables of
    * ClickHouse are missing.
@@ -111,27 +113,14 @@ export function createWorker(options: WorkerOptions): Worker {
   const builds: BuildScheduler = createBuildScheduler({ ...shared, replication, onDamage });
   const maintenance = createMaintenance({ ...shared, replication, builds, onError });
 
-  const noteWrong = (id: bigint): void => {
+  const rebuild: Worker['rebuild'] = async (id, isWrong = false) => {
+    await replication.start();
     const organization = organizations.get(id);
-    if (organization !== undefined) organization.isWrong = true;
+    if (isWrong && organization !== undefined) organization.isWrong = true;
+    await builds.rebuild(id, 'a rebuild was requested');
   };
-  const repairsFor = (id: bigint): Repairs => ({
-    async rebuild(isWrong = false) {
-      await replication.start();
-      if (isWrong) noteWrong(id);
-      await builds.rebuild(id, 'a rebuild was requested');
-    },
-    async reread(ids) {
-      log.warn({ purchases: ids.length }, 'reading purchases again that differ from Postgres');
-      await replication.start();
-      const isEnough = await replication.exclusively(() => reread(replication.context(), id, ids));
-      if (isEnough) return;
-      noteWrong(id);
-      await builds.rebuild(id, 'reading the purchases again does not repair the file');
-    },
-  });
   const isMine = (id: bigint) => isOfShard(id, shard);
-  const requests = createRequestHandlers({ ...shared, isMine, builds, repairsFor });
+  const requests = createRequestHandlers({ ...shared, isMine, builds, rebuild });
   const areRequestsDue = every(requestsIntervalMs);
   const areCompactionsDue = every(compactionIntervalMs);
   let verifying: Promise<void> | null = null;
@@ -164,7 +153,7 @@ export function createWorker(options: WorkerOptions): Worker {
       database,
       dataDirectory,
       organizations: () => [...organizations.keys()],
-      repairsFor,
+      rebuild,
       log,
       metrics,
       signal: stopped,
@@ -209,7 +198,7 @@ export function createWorker(options: WorkerOptions): Worker {
       await maintenance.cleanUp();
     },
 
-    repairsFor,
+    rebuild,
 
     state: () => ({
       lastPoll: replication.lastPoll(),

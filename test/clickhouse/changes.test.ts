@@ -141,7 +141,7 @@ describe('the change feed of ClickHouse', () => {
           await worker.close();
           worker = await replica.openWorker(options);
         }
-        if (kind.startsWith('a rebuild')) await worker.repairsFor(replica.id).rebuild();
+        if (kind.startsWith('a rebuild')) await worker.rebuild(replica.id);
         await follower.step(3);
         await worker.once([replica.id]);
         await follower.step(3);
@@ -170,9 +170,7 @@ describe('the change feed of ClickHouse', () => {
         Object.assign(proxy, { mode, breaking: new RegExp(`^insert into ${name}_v`, 'i') });
         await change(`id % ${2 + (broken % 3)} = 0`);
         const publish = () =>
-          name === 'generation'
-            ? worker.repairsFor(replica.id).rebuild()
-            : worker.once([replica.id]);
+          name === 'generation' ? worker.rebuild(replica.id) : worker.once([replica.id]);
         await publish().catch(() => {});
         expect(proxy.broken).toBeGreaterThan(broken);
         await follower.step(3);
@@ -260,7 +258,7 @@ describe('the change feed of ClickHouse', () => {
   }) => {
     await addFollowed();
     const worker = await replica.openWorker();
-    await worker.repairsFor(replica.id).rebuild(true);
+    await worker.rebuild(replica.id, true);
     await expectSame();
     expect(follower.copies).toBe(2);
   });

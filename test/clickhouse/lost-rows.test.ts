@@ -81,7 +81,7 @@ describe('a worker whose rows in ClickHouse were lost', () => {
       }
       await clickhouse.run(raw('system drop mark cache'));
       expect(await replica.verify()).toMatchObject({ state: 'unreadable' });
-      await worker.repairsFor(replica.id).rebuild(true);
+      await worker.rebuild(replica.id, true);
       await replica.expectEqual();
     },
   );

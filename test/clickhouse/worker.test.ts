@@ -62,7 +62,7 @@ describe('a worker', () => {
     expect((await replica.generation()).writers).toContainEqual(buildBatches);
     let rebuilding: Promise<void> | undefined;
     await build(async () => {
-      rebuilding = worker.repairsFor(replica.id).rebuild();
+      rebuilding = worker.rebuild(replica.id);
     });
     await rebuilding;
     await stop();
@@ -73,10 +73,7 @@ describe('a worker', () => {
     expect(Number(row?.[0])).toBeGreaterThan(0);
   });
 
-  it('finds planted differences, and reads them again from Postgres', async ({
-    clickhouse,
-    replica,
-  }) => {
+  it('finds planted differences, which a rebuild removes', async ({ clickhouse, replica }) => {
     const { purchase, purchase_change: change } = table;
     await replica.add(200);
     const worker = await replica.openSynced();
@@ -97,15 +94,24 @@ describe('a worker', () => {
       sql`insert into ${purchase} select * from ${purchase} where id = ${ids[100]}`,
     );
     const found = await replica.verify();
-    expect(found.state).toBe('differs');
-    const differing = found.differences.flatMap(({ ids }) => ids ?? []);
-    expect(differing.sort()).toEqual([ids[0], ids[50], ids[100]].sort());
-    await worker.repairsFor(replica.id).reread(differing);
-    expect((await replica.generation()).loadId).toBe(loadId);
+    expect(found).toMatchObject({ state: 'differs', differing: 3 });
+    expect([...found.examples].sort()).toEqual([ids[0], ids[50], ids[100]].sort());
+    await worker.rebuild(replica.id, true);
+    expect((await replica.generation()).loadId).not.toBe(loadId);
     await replica.expectEqual();
+  });
 
+  it('finds superseded rows that are wrong, which a rebuild removes', async ({
+    clickhouse,
+    replica,
+  }) => {
+    const { purchase_change: change } = table;
+    await replica.add(20);
+    const worker = await replica.openSynced();
+    await replica.change('id % 4 = 0');
+    await worker.once([replica.id]);
     // Sums over signed rows are wrong, although the present rows are equal.
-    const { writers } = await replica.generation();
+    const { loadId, writers } = await replica.generation();
     await clickhouse.run(sql`
       insert into ${change} select * replace (toInt8(-1) as sign) from (
         select * from ${change}
@@ -113,7 +119,7 @@ describe('a worker', () => {
         limit 1
       )`);
     expect(await replica.verify()).toMatchObject({ state: 'unreadable' });
-    await worker.repairsFor(replica.id).rebuild();
+    await worker.rebuild(replica.id);
     expect((await replica.generation()).loadId).not.toBe(loadId);
     await replica.expectEqual();
   });
@@ -318,7 +324,7 @@ describe('a worker', () => {
     const limited = openClickHouse({ ...server.options, settings });
     const worker = await createClickHouseWorker(limited, database.pool, directory, { graceMs: 0 });
     await worker.once([replica.id]);
-    await worker.repairsFor(replica.id).rebuild();
+    await worker.rebuild(replica.id);
     await worker.once([replica.id]);
     const { loadId } = await replica.generation();
     expect(await readLoadsWithRows(clickhouse, replica.id)).toEqual([loadId]);

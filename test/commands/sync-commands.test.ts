@@ -244,7 +244,7 @@ describe('status --check', () => {
   const problem = { message: 'It fails.', advice: 'Correct it.' };
   const at = '2026-01-01T00:00:00Z';
   const failure = { ...problem, at, attempts: 1, retryAt: at };
-  const verified = { at, purchases: 1, differences: 1, repairedBy: [] };
+  const verified = { at, purchases: 1, differences: 1 };
   const withOrganization = (changed: Partial<OrganizationStatus>): Status => ({
     ...live,
     organizations: [organization, { ...organization, ...changed }],

@@ -425,17 +425,6 @@ describe('a damaged log', () => {
       expect(reports()).toEqual(new Map([[shop, log.name]]));
     },
   );
-
-  it('is reported if it is shorter than when CURRENT was written', async ({
-    newDirectory,
-    served: { shown, reports },
-  }) => {
-    const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTestTick(newDirectory, 1);
-    truncateSync(log.path, 0);
-    await expect(shown()).rejects.toBeInstanceOf(NoGenerationError);
-    expect(reports()).toEqual(new Map([[shop, log.name]]));
-  });
 });
 
 describe('a batch that cannot be applied', () => {

@@ -1,4 +1,3 @@
-import type { Database } from '../../src/postgres/pool.ts';
 import { test } from '../support/fixtures.ts';
 import { scraperOf } from '../support/metrics.ts';
 import { runProgram } from '../support/program.ts';
@@ -26,12 +25,3 @@ export const measuredTest = test
       return scraperOf(program);
     },
   );
-
-/** Writes in a transaction whose entries of the change log are lost. */
-export async function withoutCapture(database: Database, statement: string): Promise<void> {
-  await database.query(`
-    begin;
-    ${statement};
-    delete from purchase_changes where transaction_id = pg_current_xact_id();
-    commit`);
-}

@@ -7,8 +7,8 @@ import {
   readCurrent,
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { measuredTest as it, withoutCapture } from './measured-worker.ts';
+import { addCustomer, addOrganization, addPurchase, withoutCapture } from '../support/shop.ts';
+import { measuredTest as it } from './measured-worker.ts';
 
 const failures = (stage: string) => `crm_sync_failures_total{stage="${stage}"}`;
 const inState = (state: string) => `crm_sync_organizations{state="${state}"}`;

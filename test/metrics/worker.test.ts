@@ -3,8 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { type Scrape, scraperOf } from '../support/metrics.ts';
-import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
-import { measuredTest, withoutCapture } from './measured-worker.ts';
+import {
+  addCustomer,
+  addOrganization,
+  addPurchase,
+  addPurchases,
+  withoutCapture,
+} from '../support/shop.ts';
+import { measuredTest } from './measured-worker.ts';
 
 const it = measuredTest
   /** Resolves when the purchases of all organizations are published. */
@@ -112,7 +118,7 @@ describe('the metrics of the worker', () => {
        where id = (select min(id) from purchases where organization_id = ${shop.organizationId})`,
     );
     const after = await service.until(
-      ({ value }) => value('crm_sync_repairs_total{repair="reread"}') === 1,
+      ({ value }) => value('crm_sync_repairs_total{repair="rebuild"}') === 1,
     );
     expect(after.value(differs)).toBe(1);
     expect(after.value('crm_sync_verification_differences_total')).toBe(1);

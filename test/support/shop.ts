@@ -76,3 +76,12 @@ export async function addPurchases(
 /** Changes every purchase. A condition may follow with `where`. */
 export const addACent =
   'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1';
+
+/** Writes in a transaction whose entries of the change log are lost. */
+export async function withoutCapture(database: Database, statement: string): Promise<void> {
+  await database.query(`
+    begin;
+    ${statement};
+    delete from purchase_changes where transaction_id = pg_current_xact_id();
+    commit`);
+}

@@ -15,7 +15,6 @@ import { createGate, heldBuilds, withBuilder } from '../support/held-builds.ts';
 import { publishedFiles, publishedLog } from '../support/published-files.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
 import { follow, type TestWorkerOptions } from '../support/sync.ts';
-import { openPublishedShop } from '../support/verified-shop.ts';
 
 const purchases = 400;
 
@@ -115,7 +114,7 @@ describe('a load that fails', { tags: ['slow'] }, () => {
     const worker = await built.open({ replace });
     const stop = follow(worker);
     built.reports.length = 0;
-    await expect(worker.repairsFor(built.id).rebuild()).rejects.toThrow('no room');
+    await expect(worker.rebuild(built.id)).rejects.toThrow('no room');
     const report = built.reports.at(-1);
     expect(report).toMatchObject({ state: 'failed', failure: { message: 'no room', attempts: 1 } });
     await built.change();
@@ -144,8 +143,7 @@ describe('a load that fails', { tags: ['slow'] }, () => {
       const before = built.files();
       const obstacle = `${currentFile(built.folder)}.tmp`;
       mkdirSync(obstacle, { recursive: true });
-      const load = () =>
-        kind === 'a load' ? worker.once([built.id]) : worker.repairsFor(built.id).rebuild();
+      const load = () => (kind === 'a load' ? worker.once([built.id]) : worker.rebuild(built.id));
       await expect(load()).rejects.toThrow();
       expect(built.files()).toEqual(before);
       const published = before === null ? [] : [before.base, before.log];
@@ -243,7 +241,7 @@ describe('a load that fails', { tags: ['slow'] }, () => {
       const build = async () => {
         if (kind === 'a compaction') return built.sync({ ...onDisk, log, maxLogRecords: 0 });
         const worker = await built.open({ ...onDisk, log });
-        await worker.repairsFor(built.id).rebuild().finally(worker.close);
+        await worker.rebuild(built.id).finally(worker.close);
       };
       await built.add(8_000);
       await built.sync(onDisk);
@@ -350,7 +348,7 @@ describe('a rebuild', { tags: ['slow'] }, () => {
     const worker = await built.open({ maxLogRecords: 10, replace });
     const compacting = worker.once([built.id]);
     await begun;
-    const { rebuild } = worker.repairsFor(built.id);
+    const rebuild = () => worker.rebuild(built.id);
     const rebuilding = [rebuild(), rebuild()];
     const { base } = built.files() ?? {};
     expect(kinds).toEqual(['compact']);
@@ -375,7 +373,7 @@ describe('a rebuild', { tags: ['slow'] }, () => {
         },
       }),
     });
-    const { rebuild } = worker.repairsFor(built.id);
+    const rebuild = () => worker.rebuild(built.id);
     await Promise.all([rebuild(), rebuild()]);
     expect(starts).toBe(1);
   });
@@ -386,7 +384,7 @@ describe('a rebuild', { tags: ['slow'] }, () => {
     const worker = await built.open({ replace });
     const loading = worker.once([built.id]);
     await begun;
-    const rebuilding = worker.repairsFor(built.id).rebuild();
+    const rebuilding = worker.rebuild(built.id);
     end();
     await Promise.all([loading, rebuilding]);
     expect(kinds).toEqual(['load']);
@@ -498,27 +496,6 @@ describe('a compaction', { tags: ['slow'] }, () => {
     await stop();
     await untilEqual();
   });
-
-  it('keeps what a repair has published meanwhile', async ({ database, directory, built }) => {
-    await built.add(purchases);
-    await built.sync();
-    await built.change(20);
-    await built.sync();
-    const published = openPublishedShop(database, directory, built.id);
-    await published.damage('update purchase set purchase_value_in_cents = 0 where id % 7 = 0');
-    const { differences } = await published.verify();
-    const before = built.files();
-    const compaction = heldBuilds('load', 'catchUp', 'compact');
-    const worker = await built.open({ maxLogRecords: 10, replace: compaction.replace });
-    const compacting = worker.once([built.id]);
-    await compaction.begun;
-    await worker.repairsFor(built.id).reread(differences.flatMap(({ ids }) => ids ?? []));
-    await built.expectEqual();
-    compaction.end();
-    await compacting;
-    expect(built.files()?.base).not.toBe(before?.base);
-    await built.expectEqual();
-  });
 });
 
 describe('changes', { tags: ['slow'] }, () => {
@@ -534,8 +511,7 @@ describe('changes', { tags: ['slow'] }, () => {
       const stop = follow(worker);
       await built.change(100);
       await untilEqual();
-      const building =
-        kind === 'a rebuild' ? worker.repairsFor(built.id).rebuild() : Promise.resolve();
+      const building = kind === 'a rebuild' ? worker.rebuild(built.id) : Promise.resolve();
       await build.begun;
       for (let round = 0; round < 3; round += 1) {
         await built.change(150);

@@ -91,7 +91,7 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     try {
       const rebuilding = (async () => {
         for (let rebuilds = 0; rebuilds < 8; rebuilds += 1) {
-          await worker.repairsFor(marker.organizationId).rebuild();
+          await worker.rebuild(marker.organizationId);
           await untilLater(marker, engine);
         }
       })();
@@ -125,7 +125,7 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     const worker = await openWorker({ maxLogRecords: 0, log });
     for (const change of [
       () => worker.syncAll(),
-      () => worker.repairsFor(marker.organizationId).rebuild(),
+      () => worker.rebuild(marker.organizationId),
       () => worker.syncAll(),
     ]) {
       await marker.increment();

@@ -131,7 +131,7 @@ describe('a load', () => {
     expect(publishedFiles(folder)?.base).toBeNull();
     await expectEqual();
     await addMany(1);
-    await worker.repairsFor(organizationId).rebuild();
+    await worker.rebuild(organizationId);
     expect(publishedFiles(folder)?.base).not.toBeNull();
     await expectEqual();
   });
@@ -146,12 +146,9 @@ describe('a load', () => {
     const before = publishedFiles(folder);
     const logSizes = new Set<number>();
     let isBuilt = false;
-    const rebuild = newWorker
-      .repairsFor(organizationId)
-      .rebuild()
-      .finally(() => {
-        isBuilt = true;
-      });
+    const rebuild = newWorker.rebuild(organizationId).finally(() => {
+      isBuilt = true;
+    });
     while (!isBuilt) {
       const current = publishedFiles(folder);
       if (current?.log === before?.log) {
@@ -180,7 +177,7 @@ describe('a load', () => {
       await newWorker.once([organizationId]);
       await expectEqual();
       write();
-      await newWorker.repairsFor(organizationId).rebuild();
+      await newWorker.rebuild(organizationId);
       expect(existsSync(unfinishedBasePath(folder))).toBe(false);
       await expectEqual();
     },

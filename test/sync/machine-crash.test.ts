@@ -219,7 +219,7 @@ describe('a restart of the operating system', { tags: ['slow'] }, () => {
     const worker = await openWorker();
     await worker.syncAll();
     const before = publishedFiles(folderOf(marker))?.log;
-    await worker.repairsFor(marker.organizationId).rebuild();
+    await worker.rebuild(marker.organizationId);
     await worker.close();
     const log = publishedLog(folderOf(marker));
     expect(publishedFiles(folderOf(marker))?.log).not.toBe(before);

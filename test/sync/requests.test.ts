@@ -27,7 +27,7 @@ import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
 
 const requestRebuild = (directory: string, organizationId: bigint) => {
-  const request = { kind: 'rebuild', organizationId } as const;
+  const request = { organizationId, isWrong: false };
   return requestFromWorker(directory, request, async () => true, AbortSignal.timeout(50_000));
 };
 
@@ -238,7 +238,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
       const command = program('sync/main.ts', ['rebuild']);
       while (!(await isWaitingForLock(database.pool))) await sleep(20);
       expect(await command.end('SIGINT')).toBe(1);
-      expect(command.output()).toBe('Stopped before the end of the repair.\n');
+      expect(command.output()).toBe('Stopped before the end of the rebuild.\n');
       await connection.query('rollback');
     });
   });
@@ -255,7 +255,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     const command = program('sync/main.ts', ['rebuild']);
     while (!isRequested(directory)) await sleep(20);
     expect(await command.end('SIGINT')).toBe(1);
-    expect(command.output()).toBe('Stopped. The worker completes the repair nonetheless.\n');
+    expect(command.output()).toBe('Stopped. The worker completes the rebuild nonetheless.\n');
     worker.child.kill('SIGCONT');
     while (isRequested(directory)) await sleep(20);
   });
@@ -278,7 +278,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
       expect(await command.exited()).toBe(1);
       expect(command.output()).toBe(
         'Postgres has not responded for 10 s. ' +
-          'The worker keeps the request, and repairs once Postgres responds.\n',
+          'The worker keeps the request, and rebuilds once Postgres responds.\n',
       );
       worker.child.kill('SIGCONT');
       while (isRequested(directory)) await sleep(20);

@@ -51,7 +51,7 @@ const it = test
 describe('a load', { tags: ['slow'], timeout: 300_000 }, () => {
   const runs = {
     'the first load': (worker: TestWorker, id: bigint) => worker.once([id]),
-    'a rebuild': (worker: TestWorker, id: bigint) => worker.repairsFor(id).rebuild(),
+    'a rebuild': (worker: TestWorker, id: bigint) => worker.rebuild(id),
   };
 
   it.for(Object.entries(runs))(
@@ -125,7 +125,7 @@ describe('a load', { tags: ['slow'], timeout: 300_000 }, () => {
     const content = readFileSync(base);
     const { replace, begun, end } = heldBuilds('load');
     const worker = await openWorker({ ...limits, replace });
-    const rebuilding = worker.repairsFor(organizationId).rebuild();
+    const rebuilding = worker.rebuild(organizationId);
     await begun;
     expect(readFileSync(base).equals(content)).toBe(true);
     end();

@@ -41,12 +41,10 @@ const edit = (path: string, change: (bytes: Buffer) => void): void => {
   writeFileSync(path, bytes);
 };
 
-const flipBit = (bytes: Buffer, at: number): void => {
-  bytes[at] = (bytes[at] ?? 0) ^ 1;
-};
-
 const flipBits = (bytes: Buffer): void => {
-  for (let at = firstBlock + 1000; at < bytes.length; at += blockBytes) flipBit(bytes, at);
+  for (let at = firstBlock + 1000; at < bytes.length; at += blockBytes) {
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+  }
 };
 
 type Damage = (path: string, files: { readonly other: PublishedShop }) => void;
@@ -85,28 +83,15 @@ describe('a verification', () => {
       const path = file === 'base' ? files.basePath() : files.logPath();
       damage(path, files);
       const verification = await files.verify();
-      expect(verification).toMatchObject({ state: 'unreadable', differences: [] });
+      expect(verification).toMatchObject({ state: 'unreadable', differing: 0 });
       const named = name === 'is not named by CURRENT' ? currentFile(files.folder) : path;
       expect(verification.reason).toContain(`${named} cannot be read`);
       expect(await files.other.verify()).toMatchObject({ state: 'equal' });
     },
   );
 
-  it('reports damage if any bit of the log is flipped', { tags: ['slow'] }, async ({ files }) => {
-    const undamaged = readFileSync(files.logPath());
-    // Every third byte: places in records, first lines and last lines.
-    for (let at = 0; at < undamaged.length; at += 3) {
-      const damaged = Buffer.from(undamaged);
-      flipBit(damaged, at);
-      writeFileSync(files.logPath(), damaged);
-      expect(await files.verify(), `byte ${at}`).toMatchObject({ state: 'unreadable' });
-    }
-  });
-
   it('reports the purchases that differ if the log lacks its last batch', async ({ files }) => {
     writeFileSync(files.logPath(), files.olderLog);
-    const { state, differences } = await files.verify();
-    expect(state).toBe('differs');
-    expect(differences.map(({ ids }) => ids?.length)).toEqual([13]);
+    expect(await files.verify()).toMatchObject({ state: 'differs', differing: 13 });
   });
 });

@@ -1,9 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, vi } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { readVerificationRecord } from '../../sync/verification/verification-record.ts';
-import { runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';
 import { addPurchases, verifiedTest } from '../support/verified-shop.ts';
 
@@ -35,18 +34,7 @@ const it = verifiedTest
     const worker = program('sync/main.ts', args);
     await worker.printed(/following changes/);
     return worker;
-  })
-  /** Runs until the last test of the file. */
-  .extend('runningWorker', { scope: 'file' }, async ({ database, directory }, { onCleanup }) => {
-    const environment = { DATABASE_URL: database.url, DATA_DIR: directory };
-    const worker = runProgram('sync/main.ts', [], environment);
-    onCleanup(async () => void (await worker.end('SIGKILL')));
-    await worker.printed(/following changes/);
-    return worker;
   });
-
-const garbage = 'a'.repeat(100_000);
-const damageDictionary = `insert into label_platform select max(key) + 1, 'bling' from label_platform`;
 
 // First, because the worker verifies the organizations of all tests.
 describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
@@ -56,7 +44,7 @@ describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
     await published.sync();
     const later = { at: '2999-01-01T00:00:00Z', state: 'equal', purchases: 50, differences: 0 };
     const record = join(published.folder, 'VERIFIED');
-    writeFileSync(record, JSON.stringify({ ...later, repairedBy: [] }));
+    writeFileSync(record, JSON.stringify(later));
     const worker = await startWorker('run', '--verify-every', '1s');
     await worker.printed(/verified: equal to Postgres/);
     await published.damage(`delete from purchase where id = ${ids[9]}`);
@@ -93,7 +81,7 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
     expect((await verify('--organization', empty)).code).toBe(1);
   });
 
-  it('prints the ranges that differ, as text and as JSON, and exits with 1', {
+  it('prints which purchases differ and exits with 1, and rebuilds with --repair', {
     tags: ['slow'],
   }, async ({ published, publicId, ids, verify, verifyAsJson }) => {
     await published.sync();
@@ -102,11 +90,9 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
     const purchase = encodeId('purchase', id);
     expect(await verify('--organization', publicId)).toEqual({
       code: 1,
-      output: [
-        `${publicId} Livraria Ipê: 50 purchases compared, 1 range differs`,
-        `  49 published, 50 in Postgres; 1 differs: ${purchase}`,
-        '',
-      ].join('\n'),
+      output: [`${publicId} Livraria Ipê: 50 purchases compared, 1 differs: ${purchase}`, ''].join(
+        '\n',
+      ),
     });
     const { code, verifications } = await verifyAsJson('--organization', publicId);
     expect(code).toBe(1);
@@ -118,26 +104,30 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
         reason: null,
         purchases: 50,
         changedSince: 0,
-        differences: [
-          {
-            createdSince: null,
-            createdUntil: null,
-            publishedCount: 49,
-            postgresCount: 50,
-            differing: 1,
-            examples: [purchase],
-          },
-        ],
+        differing: 1,
+        examples: [purchase],
       },
     ]);
+    const { log } = published.current();
+    const repaired = await verify('--repair', '--organization', publicId);
+    expect(repaired.output).toMatch(/1 differs: .*\n {2}rebuilt; now 50 purchases compared, equal/);
+    expect(repaired.code).toBe(0);
+    expect(published.current().log).not.toBe(log);
+    expect(await verifyAsJson('--repair', '--organization', publicId)).toMatchObject({
+      code: 0,
+      verifications: [{ state: 'equal', repair: null }],
+    });
   });
 
-  it('continues with the next organization after a file that cannot be read', {
-    tags: ['slow'],
-  }, async ({ published, publicId, ids: _, verify }) => {
+  it('continues after a file that cannot be read, and rebuilds it with --repair', async ({
+    published,
+    publicId,
+    changedId: _,
+    verify,
+  }) => {
     const other = await addOrganization(published.database.pool, 'Other');
     await published.sync([published.organization, other]);
-    writeFileSync(published.basePath(), garbage);
+    writeFileSync(published.basePath(), 'a'.repeat(100_000));
     const { code, output } = await verify();
     expect(code).toBe(1);
     const [damaged, next] = output.trim().split('\n').slice(-2);
@@ -145,6 +135,11 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
       `${publicId} Livraria Ipê: cannot be compared: ${published.basePath()} cannot be read`,
     );
     expect(next).toBe(`${encodeId('organization', other)} Other: 0 purchases compared, equal`);
+    const repaired = await verify('--repair', '--organization', publicId);
+    expect(repaired.output).toMatch(
+      /cannot be read.*\n {2}rebuilt; now 50 purchases compared, equal/,
+    );
+    expect(repaired.code).toBe(0);
   });
 
   it('exits with 2 after wrong usage, and with 1 if the organization does not exist', {
@@ -157,56 +152,6 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
 });
 
 describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
-  it('reads only the purchases that differ again', { tags: ['slow'] }, async ({
-    published,
-    publicId,
-    changedId,
-    verify,
-    verifyAsJson,
-  }) => {
-    const { log } = published.current();
-    await published.damage(`update purchase set order_number = 'x' where id = ${changedId - 1n}`);
-    const { code, output } = await verify('--repair', '--organization', publicId);
-    expect(output).toMatch(/1 range differs\n.*\n {2}read again; now 50 purchases compared, equal/);
-    expect(code).toBe(0);
-    expect(published.current().log).toBe(log);
-    expect(await verifyAsJson('--repair', '--organization', publicId)).toMatchObject({
-      code: 0,
-      verifications: [{ state: 'equal', repair: null }],
-    });
-  });
-
-  it('rebuilds the file if a dictionary is damaged', { tags: ['slow'] }, async ({
-    published,
-    publicId,
-    changedId: _,
-    verifyAsJson,
-  }) => {
-    await published.damage(damageDictionary);
-    expect(await verifyAsJson('--repair', '--organization', publicId)).toMatchObject({
-      code: 0,
-      verifications: [
-        {
-          state: 'unreadable',
-          reason: 'the dictionaries of platform are damaged',
-          repair: { repairs: ['rebuild'], outcome: { state: 'equal' }, failure: null },
-        },
-      ],
-    });
-  });
-
-  it('rebuilds a file that cannot be read', async ({
-    published,
-    publicId,
-    changedId: _,
-    verify,
-  }) => {
-    writeFileSync(published.basePath(), garbage);
-    const { code, output } = await verify('--repair', '--organization', publicId);
-    expect(output).toMatch(/cannot be read.*\n {2}rebuilt; now 50 purchases compared, equal/);
-    expect(code).toBe(0);
-  });
-
   it('reports and records the differences if the repair fails', { tags: ['slow'] }, async ({
     published,
     publicId,
@@ -220,60 +165,44 @@ describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
     const worker = await startWorker('--shard', otherShard);
     await published.damage(`delete from purchase where id = ${ids[9]}`);
     const { code, output } = await verify('--repair', '--organization', publicId);
-    expect(output).toMatch(/1 range differs\n.*\n {2}the repair failed: No worker has org_/);
+    expect(output).toMatch(/1 differs: .*\n {2}the repair failed: No worker has org_/);
     expect(code).toBe(1);
     const { verifications } = await verifyAsJson('--repair', '--organization', publicId);
     expect(verifications).toMatchObject([
       {
         state: 'differs',
         repair: {
-          repairs: [],
           outcome: { state: 'differs' },
           failure: expect.stringContaining('start the worker of the missing shard'),
         },
       },
     ]);
     const record = readVerificationRecord(published.directory, published.organization);
-    expect(record).toMatchObject({ state: 'differs', repairedBy: [] });
+    expect(record).toMatchObject({ state: 'differs', differences: 1 });
     await worker.end('SIGTERM');
   });
-});
 
-describe('npm run sync -- verify --repair while a worker runs', { timeout: 120_000 }, () => {
-  /** More purchases than a log may have, which the worker has published in a base. Returns the id of one. */
-  const loaded = it.extend('loaded', async ({ published, runningWorker: _ }) => {
-    const { database, organization, current } = published;
-    await database.pool.query(
-      `with customer as (
-         insert into customers (organization_id) values ($1) returning organization_id, id
-       )
-       insert into purchases (organization_id, customer_id, purchase_value_in_cents)
-       select organization_id, id, n from customer, generate_series(1, 20001) as n`,
-      [organization],
-    );
-    await vi.waitFor(() => {
-      expect(current()).toMatchObject({ base: expect.any(String), purchases: 20_001 });
-    }, 60_000);
-    const { rows } = await database.pool.query<{ id: bigint }>(
-      'select min(id) as id from purchases where organization_id = $1',
-      [organization],
-    );
-    return (rows[0] as { id: bigint }).id;
+  it('lets a running worker rebuild', { tags: ['slow'] }, async ({
+    published,
+    publicId,
+    changedId: id,
+    verifyAsJson,
+    startWorker,
+  }) => {
+    const worker = await startWorker('run');
+    const { log } = published.current();
+    await published.damage(`delete from purchase where id = ${id - 1n}`);
+    expect(await verifyAsJson('--repair', '--organization', publicId)).toMatchObject({
+      code: 0,
+      verifications: [
+        {
+          state: 'differs',
+          differing: 1,
+          repair: { outcome: { state: 'equal', purchases: 50 }, failure: null },
+        },
+      ],
+    });
+    expect(published.current().log).not.toBe(log);
+    await worker.end('SIGTERM');
   });
-
-  loaded(
-    'lets the worker read the purchases that differ again',
-    { tags: ['slow'] },
-    async ({ published, publicId, loaded: id, verify }) => {
-      expect((await verify('--organization', publicId)).code).toBe(0);
-      const { log } = published.current();
-      await published.damage(`update purchase set order_number = 'x' where id = ${id}`);
-      const { code, output } = await verify('--repair', '--organization', publicId);
-      expect(output).toMatch(
-        /1 range differs\n.*\n {2}read again; now 20,001 purchases compared, equal/,
-      );
-      expect(code).toBe(0);
-      expect(published.current().log).toBe(log);
-    },
-  );
 });
