@@ -60,6 +60,8 @@ type Work = {
   readonly failed: Record<Attempted, Attempts | null>;
   /** Reports of damage are ignored until then, in monotonic milliseconds. */
   ignoresDamageUntil: number;
+  /** When its last verification began, in monotonic milliseconds; null if this worker began none. */
+  verificationAt: number | null;
 };
 
 export type Retention = {
@@ -114,6 +116,7 @@ export const newOrganization = (
     retention: null,
     failed: { join: null, build: null, compaction: null },
     ignoresDamageUntil: 0,
+    verificationAt: null,
   },
 });
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { WorkerMetrics } from '../metrics/metrics.ts';
+import type { Organization } from '../organization.ts';
 import {
   readVerificationRecord,
   writeVerificationRecord,
@@ -18,7 +19,7 @@ export type ContinuousVerification = Pick<VerifyOptions, 'database' | 'open'> & 
   /** The maximum age of an organization's last verification, in milliseconds. */
   readonly everyMs: number;
   /** The organizations to verify; called before each pass. */
-  organizations(): readonly bigint[];
+  organizations(): readonly Organization[];
   rebuild(organizationId: bigint, isWrong: boolean): Promise<void>;
   readonly log: Logger;
   readonly metrics: WorkerMetrics;
@@ -39,11 +40,9 @@ export async function verifyContinuously(options: ContinuousVerification): Promi
   const { everyMs, dataDirectory, signal } = options;
   const pauseMs = Math.min(maxPauseMs, everyMs / 10);
   const firstAt = performance.now() + Math.min(firstAfterMs, everyMs);
-  /** Monotonic milliseconds, also of attempts that failed. */
-  const attemptedAt = new Map<bigint, number>();
-  const isDue = (id: bigint): boolean => {
-    const last = attemptedAt.get(id);
-    if (performance.now() < (last === undefined ? firstAt : last + everyMs)) return false;
+  const isDue = ({ id, work }: Organization): boolean => {
+    const last = work.verificationAt;
+    if (performance.now() < (last === null ? firstAt : last + everyMs)) return false;
     const record = readVerificationRecord(dataDirectory, id);
     if (record === null) return true;
     const ageMs = Date.now() - Date.parse(record.at);
@@ -51,10 +50,10 @@ export async function verifyContinuously(options: ContinuousVerification): Promi
     return ageMs >= everyMs || ageMs < 0;
   };
   while (!signal.aborted) {
-    for (const id of options.organizations()) {
-      if (signal.aborted || !isDue(id)) continue;
-      attemptedAt.set(id, performance.now());
-      await verifyOne(options, id);
+    for (const organization of options.organizations()) {
+      if (signal.aborted || !isDue(organization)) continue;
+      organization.work.verificationAt = performance.now();
+      await verifyOne(options, organization.id);
     }
     await sleep(pauseMs, undefined, { signal }).catch(() => {});
   }

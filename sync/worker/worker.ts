@@ -152,7 +152,7 @@ export function createWorker(options: WorkerOptions): Worker {
       ...options.verification,
       database,
       dataDirectory,
-      organizations: () => [...organizations.keys()],
+      organizations: () => [...organizations.values()],
       rebuild,
       log,
       metrics,
