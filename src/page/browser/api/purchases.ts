@@ -1,30 +1,44 @@
 import { get, pathOf } from './api.ts';
+import { nameOf } from './customers.ts';
 import type { Customer, Page, Purchase } from './responses.ts';
 
-/** A page of purchases, and how to read the one after it. */
+/** The purchases of the first pages, and how to read those of one more. */
 export type PurchasePages = {
   readonly page: Page<Purchase>;
   next(): Promise<PurchasePages>;
 };
 
-export async function listPurchases(path: string, signal?: AbortSignal): Promise<PurchasePages> {
-  const { body: page, cursor } = await get<Page<Purchase>>(path, signal);
-  return {
-    page,
-    next: () => {
-      const after = new URLSearchParams({ starting_after: cursor ?? '' });
-      return listPurchases(`${path.replace(/&starting_after=.*/, '')}&${after}`);
-    },
-  };
-}
+type ReadPage = (path: string, signal?: AbortSignal) => ReturnType<typeof get<Page<Purchase>>>;
 
-/** The same pages with the names of the customers, which one more request a page reads. */
-export async function withNames(
-  { page, next }: PurchasePages,
+const readPage: ReadPage = (path, signal) => get<Page<Purchase>>(path, signal);
+
+/** Also with the names of the customers, which one more request a page reads. */
+const readPageWithNames: ReadPage = async (path, signal) => {
+  const { body, ...snapshot } = await readPage(path, signal);
+  return { ...snapshot, body: { ...body, data: await addNames(body.data, signal) } };
+};
+
+export const listPurchases = (path: string): Promise<PurchasePages> =>
+  listPages(readPage, path, []);
+
+export const listPurchasesWithNames = (path: string, signal: AbortSignal): Promise<PurchasePages> =>
+  listPages(readPageWithNames, path, [], signal);
+
+async function listPages(
+  read: ReadPage,
+  path: string,
+  before: readonly Purchase[],
   signal?: AbortSignal,
 ): Promise<PurchasePages> {
-  const data = await addNames(page.data, signal);
-  return { page: { ...page, data }, next: async () => withNames(await next()) };
+  const { body, cursor } = await read(path, signal);
+  const data = [...before, ...body.data];
+  return {
+    page: { ...body, data },
+    next: () => {
+      const after = new URLSearchParams({ starting_after: cursor ?? '' });
+      return listPages(read, `${path.replace(/&starting_after=.*/, '')}&${after}`, data);
+    },
+  };
 }
 
 async function addNames(
@@ -45,6 +59,3 @@ async function addNames(
     customer_name: names.get(purchase.customer_id) ?? purchase.customer_id,
   }));
 }
-
-export const nameOf = ({ name, email, phone, id }: Customer): string =>
-  name ?? email ?? phone ?? id;

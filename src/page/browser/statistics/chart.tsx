@@ -1,12 +1,9 @@
+import { render } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type uPlot from 'uplot';
-import { unreachable } from '../api/api.ts';
-import { element } from '../display/elements.ts';
-import { language } from '../display/format.ts';
 import { type ChartLine, isolated, partsOf } from './chart-line.ts';
 
-/** Draws lines over periods. The table beside the chart has the same values for screen readers. */
-
-type ChartData = {
+export type ChartData = {
   /** Above the values in the tooltip. */
   title(index: number): string;
   /** One for each period. */
@@ -15,59 +12,46 @@ type ChartData = {
   formatAxis(value: number): string;
 };
 
-export type Chart = { draw(data: ChartData): Promise<void>; clear(): void };
-
 const height = 260;
 const tickGap = 28;
 
-/** The library is loaded with the first chart. */
-async function loadLibrary(): Promise<typeof uPlot> {
-  requireLanguageTag();
-  const { default: library } = await import('/assets/uplot.js' as string).catch(() => {
-    throw unreachable();
-  });
-  return library;
-}
+type ChartProperties = { readonly library: typeof uPlot; readonly data: ChartData };
 
-/** Under a POSIX locale, Chromium has `en-US@posix`, with which the library's first statement fails. */
-function requireLanguageTag(): void {
-  try {
-    Intl.getCanonicalLocales(navigator.language);
-  } catch {
-    Object.defineProperty(navigator, 'language', { value: language });
-  }
-}
-
-export function createChart(container: HTMLElement): Chart {
-  let plot: uPlot | null = null;
-  let shown: ChartData | null = null;
-  const clear = () => {
-    plot?.destroy();
-    plot = null;
-    shown = null;
-  };
-  const draw = async (data: ChartData) => {
-    const library = await loadLibrary();
-    clear();
-    container.replaceChildren();
+/** Draws lines over periods. The table beside the chart has the same values for screen readers. */
+export function Chart({ library, data }: ChartProperties) {
+  const container = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const element = container.current as HTMLDivElement;
     const values = data.lines.flatMap(partsOf);
     const positions = data.ticks.map((_, index) => index);
-    plot = new library(optionsOf(data, container), [positions, ...values], container);
-    shown = data;
-  };
-  new ResizeObserver(() => {
-    const width = container.clientWidth;
-    if (plot !== null && width > 0 && width !== plot.width) plot.setSize({ width, height });
-  }).observe(container);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-    if (shown !== null) void draw(shown);
-  });
-  return { draw, clear };
+    const draw = () => new library(optionsOf(data, element), [positions, ...values], element);
+    let plot = draw();
+    const redraw = () => {
+      plot.destroy();
+      plot = draw();
+    };
+    const resizing = new ResizeObserver(() => {
+      const { clientWidth: width } = element;
+      if (width > 0 && width !== plot.width) plot.setSize({ width, height });
+    });
+    resizing.observe(element);
+    const darkness = matchMedia('(prefers-color-scheme: dark)');
+    darkness.addEventListener('change', redraw);
+    return () => {
+      darkness.removeEventListener('change', redraw);
+      resizing.disconnect();
+      plot.destroy();
+    };
+  }, [library, data]);
+  return <div ref={container} />;
 }
 
 function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
-  const styles = getComputedStyle(document.documentElement);
-  const color = (name: string) => styles.getPropertyValue(name).trim();
+  // Only a property such as `color` has the value of the present colour scheme.
+  const color = (name: string) => {
+    container.style.color = `var(${name})`;
+    return getComputedStyle(container).color;
+  };
   const font = `12px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: color('--muted'), font, ticks: { show: false } };
   const grid = { stroke: color('--border'), width: 1 };
@@ -131,26 +115,36 @@ function ticksOf(labels: readonly string[], width: number): number[] {
 }
 
 function addTooltip(plot: uPlot, data: ChartData): void {
-  const tooltip = element('div', { className: 'tooltip', hidden: true });
-  plot.over.append(tooltip);
+  const container = plot.over.appendChild(document.createElement('div'));
   plot.hooks.setCursor = [
     () => {
-      const { idx, left = -1 } = plot.cursor;
-      tooltip.hidden = idx === null || idx === undefined || left < 0;
-      if (tooltip.hidden) return;
-      const index = idx as number;
-      const rows = data.lines.map((line) => {
-        const mark = element('i');
-        mark.style.setProperty('background', `var(${line.color})`);
-        const name = `${line.names[index] ?? ''} `;
-        return element('div', {}, mark, name, element('strong', {}, line.text(index)));
-      });
-      tooltip.replaceChildren(data.title(index), ...rows);
-      const space = plot.over.clientWidth;
-      const position = plot.valToPos(index, 'x');
-      const isRight = position > space / 2;
-      tooltip.style.setProperty('left', isRight ? 'auto' : `${position + 12}px`);
-      tooltip.style.setProperty('right', isRight ? `${space - position + 12}px` : 'auto');
+      const { idx: index, left = -1 } = plot.cursor;
+      const isOver = index !== null && index !== undefined && left >= 0;
+      render(isOver ? <Tooltip plot={plot} data={data} index={index} /> : null, container);
     },
   ];
+}
+
+type TooltipProperties = {
+  readonly plot: uPlot;
+  readonly data: ChartData;
+  readonly index: number;
+};
+
+function Tooltip({ plot, data, index }: TooltipProperties) {
+  const space = plot.over.clientWidth;
+  const position = plot.valToPos(index, 'x');
+  const style =
+    position > space / 2 ? { right: `${space - position + 12}px` } : { left: `${position + 12}px` };
+  return (
+    <div class="tooltip floating" style={style}>
+      {data.title(index)}
+      {data.lines.map((line) => (
+        <div key={line.color}>
+          <i style={{ background: `var(${line.color})` }} />
+          {line.names[index] ?? ''} <strong>{line.text(index)}</strong>
+        </div>
+      ))}
+    </div>
+  );
 }

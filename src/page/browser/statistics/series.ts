@@ -1,7 +1,6 @@
 import type { ExactInteger } from '../api/exact-json.ts';
 import type { Period, TimeSeries } from '../api/responses.ts';
 import { groupLabel } from '../display/dimensions.ts';
-import { byId, element } from '../display/elements.ts';
 import {
   formatCount,
   formatInterval,
@@ -11,15 +10,13 @@ import {
   formatSpan,
   formatTicks,
 } from '../display/format.ts';
-import { numberCell, tableOf } from '../display/table.ts';
 import { type Interval, intervalAt } from '../view/interval.ts';
 import { currentSpan, previousSpan, type Span } from '../view/period.ts';
 import { isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
-import type { Chart } from './chart.ts';
+import type { ChartData } from './chart.tsx';
 import type { ChartLine } from './chart-line.ts';
-import { measureLabels } from './totals.ts';
 
-type SeriesView = {
+type Series = {
   readonly state: ViewState;
   /** When the series were requested. */
   readonly at: number;
@@ -27,47 +24,39 @@ type SeriesView = {
   readonly previous: TimeSeries | null;
 };
 
-/** The measure over time: as a chart, with its legend, and as a table. */
-export async function renderSeries(chart: Chart, view: SeriesView): Promise<void> {
+/** The measure over time: what the chart draws, and the names of the periods. */
+export function chartOf(view: Series): ChartData & { readonly names: readonly string[] } {
   const { state, at, current } = view;
   const { measure } = state;
-  const { interval, timezone } = current;
-  byId('chart-title').textContent = `${measureLabels[measure]} over time`;
+  const { interval, timezone, group_by: dimension } = current;
   const span = currentSpan(state, at);
   const series = current.series.map(({ key, periods }) => ({ key, periods: begun(periods, at) }));
   const intervals = (series[0]?.periods ?? []).map(({ starts_at: start }) =>
     intervalAt(start, current, span, at),
   );
   const names = intervals.map((one) => formatInterval(one, interval, timezone));
-  const { group_by: dimension } = current;
   const isGrouped = dimension !== null;
-  const currencyOf = (key: string | null) => (dimension === 'currency' ? key : current.currency);
   const lines = series.map(({ key, periods }, index) =>
     lineOf(measure, periods, {
       label: isGrouped ? groupLabel(dimension, key) : nameOf(span, timezone, 'All time'),
       names: isGrouped ? names.map(() => groupLabel(dimension, key)) : names,
-      currency: currencyOf(key),
+      currency: dimension === 'currency' ? key : current.currency,
       color: `--line-${index + 1}`,
       isUnfinished: intervals.at(-1)?.isCut ?? false,
     }),
   );
   const before = isGrouped ? null : previousLine(view, intervals.length);
-  if (before !== null) lines.push(before);
-  renderLegend(lines, current.series_truncated);
-  renderTable(names, lines);
-  await chart.draw({
+  const starts = intervals.map(({ start }) => start);
+  return {
+    names,
+    lines: before === null ? lines : [...lines, before],
     title: (index) => (isGrouped ? (names[index] ?? '') : ''),
-    ticks: formatTicks(
-      intervals.map(({ start }) => start),
-      interval,
-      timezone,
-    ),
-    lines,
+    ticks: formatTicks(starts, interval, timezone),
     formatAxis: (value) =>
       isMoney(measure)
         ? formatShortMoney(value / 100, dimension === 'currency' ? null : current.currency)
         : formatShortCount(value),
-  });
+  };
 }
 
 /** Without the empty periods that have not begun. */
@@ -81,10 +70,7 @@ const nameOf = (span: Span | null, timeZone: string, otherwise: string): string 
   span === null ? otherwise : formatSpan(span, timeZone);
 
 /** Null if the amounts have another currency, or there is no previous period. */
-function previousLine(
-  { state, at, current, previous }: SeriesView,
-  count: number,
-): ChartLine | null {
+function previousLine({ state, at, current, previous }: Series, count: number): ChartLine | null {
   const { measure } = state;
   const periods = previous?.series[0]?.periods ?? [];
   const isComparable =
@@ -134,28 +120,4 @@ function lineOf(
       return value === null ? '–' : format(value);
     },
   };
-}
-
-function renderLegend(lines: readonly ChartLine[], isTruncated: boolean): void {
-  byId('legend').replaceChildren(
-    ...lines.map(({ label, color }) => {
-      const mark = element('i');
-      mark.style.setProperty('color', `var(${color})`);
-      return element('li', {}, mark, label);
-    }),
-    ...(isTruncated ? [element('li', {}, 'the largest')] : []),
-  );
-}
-
-function renderTable(names: readonly string[], lines: readonly ChartLine[]): void {
-  const columns = lines.map(({ label }) => ({ name: label, isNumber: true }));
-  const rows = names.map((name, index) =>
-    element(
-      'tr',
-      {},
-      element('th', { scope: 'row' }, name),
-      ...lines.map((line) => numberCell(line.text(index))),
-    ),
-  );
-  byId('chart-table').replaceChildren(tableOf('Periods', [{ name: 'Period' }, ...columns], rows));
 }
