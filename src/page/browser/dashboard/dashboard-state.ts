@@ -4,7 +4,7 @@ import { problemOf } from '../api/api.ts';
 import type { PurchasePages } from '../api/purchases.ts';
 import type { TimeSeries } from '../api/responses.ts';
 import { announce } from '../components/announce.ts';
-import type { Failure } from '../components/problem.tsx';
+import type { Failure } from '../components/failures.tsx';
 import { formatCount } from '../display/format.ts';
 import { dayAt } from '../view/calendar.ts';
 import { nextDimension } from '../view/filters.ts';

@@ -1,5 +1,5 @@
 import { useEffect } from 'preact/hooks';
-import { Banner } from '../components/problem.tsx';
+import { Banner } from '../components/failures.tsx';
 import { formatDays, formatSpan } from '../display/format.ts';
 import { Freshness } from '../statistics/freshness.tsx';
 import { RankingPanel } from '../statistics/ranking.tsx';
@@ -15,7 +15,7 @@ import { PurchasesPanel } from './purchases-panel.tsx';
 /** Totals, chart, ranking and purchases of a period. */
 export function Dashboard({ organization }: { readonly organization: string }) {
   const dashboard = useDashboardState(organization);
-  const { shown, refresh } = dashboard;
+  const { refresh } = dashboard;
   useEffect(() => {
     document.title = 'Purchases';
   }, []);
@@ -30,11 +30,7 @@ export function Dashboard({ organization }: { readonly organization: string }) {
       </section>
       <div class="state-row">
         <Dates />
-        <Freshness
-          asOf={shown?.data.ranking?.asOf ?? null}
-          timeZone={shown?.view.state.timezone ?? 'UTC'}
-          isStale={dashboard.isStale}
-        />
+        <Freshness />
         <button type="button" class="quiet" onClick={refresh}>
           Refresh
         </button>

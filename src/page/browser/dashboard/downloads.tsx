@@ -58,7 +58,7 @@ export function DownloadPanel() {
         <span role="status">{progress}</span>
       </div>
       <Problem text={problem} />
-      <RequestLines requests={requests} />
+      <RequestLines />
     </section>
   );
 }

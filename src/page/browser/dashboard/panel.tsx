@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { ActionButton } from '../components/controls.tsx';
-import { Problem, problemAt } from '../components/problem.tsx';
+import { problemAt } from '../components/failures.tsx';
+import { Problem } from '../components/problem.tsx';
 import { useDashboard } from './dashboard-state.ts';
 import { isCancelled, savePanel } from './download.ts';
 

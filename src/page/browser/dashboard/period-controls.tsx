@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Select } from '../components/controls.tsx';
-import { Problem, problemAt } from '../components/problem.tsx';
+import { problemAt } from '../components/failures.tsx';
+import { Problem } from '../components/problem.tsx';
 import { browserTimeZone, isDay } from '../view/calendar.ts';
 import { type Days, daysOf, type PeriodName, periodNames, periods } from '../view/period.ts';
 import { useDashboard } from './dashboard-state.ts';

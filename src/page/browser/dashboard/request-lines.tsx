@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import { announce } from '../components/announce.ts';
 import { Code } from '../components/code.tsx';
 import type { Requests } from '../view/requests.ts';
+import { useDashboard } from './dashboard-state.ts';
 
 const titles = {
   ranking: 'Totals and ranking',
@@ -11,7 +12,8 @@ const titles = {
 } as const satisfies Partial<Record<keyof Requests, string>>;
 
 /** The requests of the view as lines for a shell, without the key. */
-export function RequestLines({ requests }: { readonly requests: Requests }) {
+export function RequestLines() {
+  const { requests } = useDashboard();
   return (
     <details class="requests">
       <summary>

@@ -3,7 +3,7 @@ import { get, pathOf, problemOf } from '../api/api.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
 import type { Page } from '../api/responses.ts';
 import { announce } from '../components/announce.ts';
-import { Banner, type Failure } from '../components/problem.tsx';
+import { Banner, type Failure } from '../components/failures.tsx';
 import { Badge, PurchaseList } from '../components/purchase-list.tsx';
 import { Table } from '../components/table.tsx';
 import { formatCount, formatMoney } from '../display/format.ts';

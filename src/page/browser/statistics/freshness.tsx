@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Snapshot } from '../api/api.ts';
+import { useDashboard } from '../dashboard/dashboard-state.ts';
 import { formatTime, language } from '../display/format.ts';
 
 const relative = new Intl.RelativeTimeFormat(language, { style: 'short', numeric: 'auto' });
@@ -11,27 +11,22 @@ const units = [
 ] as const;
 const oldMs = 300_000;
 
-type FreshnessProperties = {
-  readonly asOf: Snapshot<unknown>['asOf'];
-  readonly timeZone: string;
-  /** Whether the last refresh failed. */
-  readonly isStale: boolean;
-};
-
 /** The instant of the data, and how long ago it was. */
-export function Freshness({ asOf, timeZone, isStale }: FreshnessProperties) {
+export function Freshness() {
+  const { shown, isStale } = useDashboard();
+  const asOf = shown?.data.ranking?.asOf ?? null;
   const receivedAt = useMemo(() => performance.now(), [asOf]);
   const [now, setNow] = useState(receivedAt);
   useEffect(() => {
     const timer = setInterval(() => setNow(performance.now()), 5_000);
     return () => clearInterval(timer);
   }, []);
-  if (asOf === null) return <p class="freshness" id="freshness" />;
+  if (shown === null || asOf === null) return <p class="freshness" id="freshness" />;
   const ageMs = asOf.ageMs + Math.max(0, now - receivedAt);
   const classes = ['freshness', ageMs > oldMs && 'old', isStale && 'failed'];
   return (
     <p class={classes.filter(Boolean).join(' ')} id="freshness">
-      {`Data as of ${formatTime(asOf.instant, timeZone)} (${formatAge(ageMs)})`}
+      {`Data as of ${formatTime(asOf.instant, shown.view.state.timezone)} (${formatAge(ageMs)})`}
     </p>
   );
 }
