@@ -8,35 +8,23 @@ export type PurchasePages = {
   next(): Promise<PurchasePages>;
 };
 
-type ReadPage = (path: string, signal?: AbortSignal) => ReturnType<typeof get<Page<Purchase>>>;
+type Options = { readonly withNames?: boolean; readonly signal?: AbortSignal };
 
-const readPage: ReadPage = (path, signal) => get<Page<Purchase>>(path, signal);
-
-/** Also with the names of the customers, which one more request a page reads. */
-const readPageWithNames: ReadPage = async (path, signal) => {
-  const { body, ...snapshot } = await readPage(path, signal);
-  return { ...snapshot, body: { ...body, data: await addNames(body.data, signal) } };
-};
-
-export const listPurchases = (path: string): Promise<PurchasePages> =>
-  listPages(readPage, path, []);
-
-export const listPurchasesWithNames = (path: string, signal: AbortSignal): Promise<PurchasePages> =>
-  listPages(readPageWithNames, path, [], signal);
-
-async function listPages(
-  read: ReadPage,
+/** With `withNames`, one more request a page reads the names of the customers. */
+export async function listPurchases(
   path: string,
-  before: readonly Purchase[],
-  signal?: AbortSignal,
+  options: Options = {},
+  before: readonly Purchase[] = [],
 ): Promise<PurchasePages> {
-  const { body, cursor } = await read(path, signal);
-  const data = [...before, ...body.data];
+  const { body, cursor } = await get<Page<Purchase>>(path, options.signal);
+  const rows = options.withNames ? await addNames(body.data, options.signal) : body.data;
+  const data = [...before, ...rows];
   return {
     page: { ...body, data },
     next: () => {
       const after = new URLSearchParams({ starting_after: cursor ?? '' });
-      return listPages(read, `${path.replace(/&starting_after=.*/, '')}&${after}`, data);
+      const { signal: _, ...others } = options;
+      return listPurchases(`${path.replace(/&starting_after=.*/, '')}&${after}`, others, data);
     },
   };
 }

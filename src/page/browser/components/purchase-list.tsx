@@ -4,7 +4,7 @@ import { formatInstant, formatMoney } from '../display/format.ts';
 import { ActionButton } from './controls.tsx';
 import { Table } from './table.tsx';
 
-type PurchaseListProperties = {
+export type PurchaseListProperties = {
   readonly pages: PurchasePages;
   readonly timeZone?: string | undefined;
   readonly isOfCustomer?: boolean;

@@ -9,34 +9,14 @@ import { formatCount } from '../display/format.ts';
 import { dayAt } from '../view/calendar.ts';
 import { nextDimension } from '../view/filters.ts';
 import { type Days, daysOf, isPossible } from '../view/period.ts';
-import { type Requests, requestsOf } from '../view/requests.ts';
+import { requestsOf } from '../view/requests.ts';
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
 import { type DashboardData, loadDashboard, type View } from './load.ts';
 
 /** Data, and the view that requested them. */
 export type Loaded = { readonly view: View; readonly data: DashboardData };
 
-export type DashboardState = {
-  /** The name of the organization. */
-  readonly organization: string;
-  readonly state: ViewState;
-  /** When the data of the state are requested. */
-  readonly at: number;
-  /** What the page shows: while `isBusy`, data of an earlier state. Null before the first data. */
-  readonly shown: Loaded | null;
-  readonly isBusy: boolean;
-  /** Whether the last refresh failed, so that older data are shown. */
-  readonly isStale: boolean;
-  readonly failures: readonly Failure[];
-  readonly requests: Requests;
-  /** The days of the period; of all time those with data, if they are known. */
-  readonly days: Days | null;
-  change(patch: Partial<ViewState>): void;
-  refresh(): void;
-  showPurchases(purchases: PurchasePages): void;
-  /** Shows why an action failed. Without `retry`, the user can refresh. */
-  fail(error: unknown, retry?: () => void): void;
-};
+export type DashboardState = ReturnType<typeof useDashboardState>;
 
 export const DashboardContext = createContext<DashboardState | null>(null);
 
@@ -55,7 +35,7 @@ const viewOf = (state: ViewState, purchaseCount = defaultPurchaseCount): View =>
 type Result = { readonly view: View; readonly shown: Loaded | null; readonly isStale: boolean };
 
 /** The state of the dashboard, which is in the URL, and the data that it loads. */
-export function useDashboardState(organization: string): DashboardState {
+export function useDashboardState(organization: string) {
   const [left] = useState(readLeft);
   const [view, setView] = useState(() => viewOf(readState(), left?.purchaseCount));
   const [result, setResult] = useState<Result | null>(null);
@@ -85,17 +65,27 @@ export function useDashboardState(organization: string): DashboardState {
   const current = isBusy ? null : (shown?.data ?? null);
   const hasSeveralCurrencies = current?.hasSeveralCurrencies ?? false;
   return {
-    ...{ organization, state, at, shown, isBusy, failures, refresh },
+    ...{ organization, state, failures, refresh },
+    /** When the data of the state are requested. */
+    at,
+    /** What the page shows: while `isBusy`, data of an earlier state. Null before the first data. */
+    shown,
+    isBusy,
+    /** Whether the last refresh failed, so that older data are shown. */
     isStale: result?.isStale ?? false,
     requests: requestsOf(state, { at, purchaseCount, hasSeveralCurrencies }),
+    /** The days of the period; of all time those with data, if they are known. */
     days: daysOf(state, at) ?? daysOfData(current?.series?.current, at),
-    change: (patch) => {
+    change: (patch: Partial<ViewState>) => {
       const next = changed(state, patch);
       history.pushState(null, '', hashOf(next));
       setView(viewOf(next));
     },
-    showPurchases: (purchases) => setResult((before) => before && withPurchases(before, purchases)),
-    fail: (error, retry) => setFailures([...failures, { problem: problemOf(error), retry }]),
+    showPurchases: (purchases: PurchasePages) =>
+      setResult((before) => before && withPurchases(before, purchases)),
+    /** Shows why an action failed. Without `retry`, the user can refresh. */
+    fail: (error: unknown, retry?: () => void) =>
+      setFailures([...failures, { problem: problemOf(error), retry }]),
   };
 }
 

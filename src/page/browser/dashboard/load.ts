@@ -1,6 +1,6 @@
 import type uPlot from 'uplot';
 import { type ApiProblem, get, pathOf, problemOf, type Snapshot } from '../api/api.ts';
-import { listPurchasesWithNames, type PurchasePages } from '../api/purchases.ts';
+import { listPurchases, type PurchasePages } from '../api/purchases.ts';
 import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
 import { loadChartLibrary } from '../statistics/chart-library.ts';
 import { requestsOf } from '../view/requests.ts';
@@ -46,7 +46,7 @@ export async function loadDashboard(view: View, signal: AbortSignal): Promise<Da
     read<Stats>(requests.previous?.totals),
     read<TimeSeries>(requests.series),
     read<TimeSeries>(requests.previous?.series),
-    listPurchasesWithNames(requests.purchases, signal).catch(fail),
+    listPurchases(requests.purchases, { withNames: true, signal }).catch(fail),
     loadChartLibrary().catch(fail),
   ]);
   const hasSeveralCurrencies = ranking?.body.mixed_currencies === true;

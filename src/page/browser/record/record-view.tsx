@@ -4,7 +4,7 @@ import { listPurchases, type PurchasePages } from '../api/purchases.ts';
 import type { Page } from '../api/responses.ts';
 import { announce } from '../components/announce.ts';
 import { Banner, type Failure } from '../components/failures.tsx';
-import { Badge, PurchaseList } from '../components/purchase-list.tsx';
+import { Badge, PurchaseList, type PurchaseListProperties } from '../components/purchase-list.tsx';
 import { Table } from '../components/table.tsx';
 import { formatCount, formatMoney } from '../display/format.ts';
 import { Facts, type RecordObject, Sections } from './record-fields.tsx';
@@ -109,12 +109,7 @@ export function RecordView({ folder, id }: RecordPath) {
   );
 }
 
-type PurchasesProperties = {
-  readonly customerId: string;
-  readonly pages: PurchasePages;
-  onMore(pages: PurchasePages): void;
-  onProblem(error: unknown): void;
-};
+type PurchasesProperties = PurchaseListProperties & { readonly customerId: string };
 
 function Purchases({ customerId, ...list }: PurchasesProperties) {
   return (
