@@ -65,7 +65,7 @@ module.exports = {
       'http',
       'What all routes share knows none of them.',
       '^src/http/',
-      '^src/(resources|exports|commands|engines)/',
+      '^src/(resources|exports|commands|engines|page)/',
     ),
     forbid(
       'resources',

@@ -12,6 +12,7 @@ import { createApp } from './http/app.ts';
 import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
+import { page } from './page/routes.ts';
 import { createPool } from './postgres/pool.ts';
 import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
@@ -141,6 +142,7 @@ export async function startServer(
     ...(clickhouse && { findStoreProblem: clickhouse.findProblem }),
     ...(metrics && { observer: metrics.observer }),
   });
+  app.register(page);
   let listener: MetricsListener | null = null;
   const close = async () => {
     await app.close();

@@ -7,7 +7,6 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import { page } from '../page/routes.ts';
 import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -87,7 +86,6 @@ export function createApp(options: AppOptions): FastifyInstance {
     log,
   });
   compressResponses(app);
-  app.register(page);
   const { keyDatabase, databaseSilenceMs, readyMaxLagMs } = options;
   app.register(health, {
     ...{ keyDatabase, databaseSilenceMs, readyMaxLagMs, rights: apiRights(rateLimitStore) },

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -12,9 +13,17 @@ import { htmlFolders } from '../resources/record.ts';
 const description = "A read-only HTTP API over a shop's customers, purchases and campaigns.";
 const links = { docs: '/docs', openapi: '/openapi.json', health: '/healthz' } as const;
 
+const source = (name: string): Buffer => readFileSync(packageFile(`src/page/${name}`));
+
+const html = source('page.html');
+
+/** The only inline script: the URLs of the libraries, which the modules import by name. */
+const [, importMap = ''] = /<script type="importmap">(.*?)<\/script>/s.exec(String(html)) ?? [];
+const importMapHash = createHash('sha256').update(importMap).digest('base64');
+
 const contentSecurityPolicy = [
   "default-src 'none'",
-  "script-src 'self'",
+  `script-src 'self' 'sha256-${importMapHash}'`,
   "style-src 'self'",
   "connect-src 'self'",
   "img-src 'self' data:",
@@ -24,17 +33,7 @@ const contentSecurityPolicy = [
 ].join('; ');
 
 /** In the order of the cascade. */
-const styles = [
-  'colors',
-  'base',
-  'controls',
-  'layout',
-  'selection',
-  'results',
-  'tables',
-  'details',
-  'narrow',
-];
+const styles = ['base', 'controls', 'layout', 'dashboard', 'tables'];
 
 /** Modules of the domain that the page's modules import. */
 const domainModules = ['period-limit.js', 'purchase.js', 'purchase-query.js', 'zone-offset.js'];
@@ -44,8 +43,6 @@ const domainModules = ['period-limit.js', 'purchase.js', 'purchase-query.js', 'z
  * data through /v1 with the key that its user enters, so nothing here needs a key.
  */
 export async function page(app: FastifyInstance): Promise<void> {
-  const source = (name: string) => readFileSync(packageFile(`src/page/${name}`));
-  const html = source('page.html');
   const sendPage = staticFile('/', html, contentSecurityPolicy);
   app.route({
     method: ['GET', 'HEAD'],
@@ -66,13 +63,16 @@ export async function page(app: FastifyInstance): Promise<void> {
     ...Object.fromEntries(['/app', '/app/', ...views].map((url) => [url, html])),
     // The page's rules override those of the chart library.
     '/assets/page.css': Buffer.concat([
-      chartLibrary('uPlot.min.css'),
+      library('uplot', 'uPlot.min.css'),
       ...styles.map((name) => source(`styles/${name}.css`)),
     ]),
     '/assets/icon.svg': source('icon.svg'),
     ...modules('page/browser'),
     ...Object.fromEntries(domainModules.map((name) => module('domain', name))),
-    '/assets/uplot.js': chartLibrary('uPlot.esm.js'),
+    '/assets/preact.js': library('preact'),
+    '/assets/preact/hooks.js': library('preact/hooks'),
+    '/assets/preact/jsx-runtime.js': library('preact/jsx-runtime'),
+    '/assets/uplot.js': library('uplot', 'uPlot.esm.js'),
   });
 }
 
@@ -90,5 +90,8 @@ function modules(folder: string): Record<string, Buffer> {
   return Object.fromEntries(names.map((name) => module(folder, name)));
 }
 
-const chartLibrary = (name: string): Buffer =>
-  readFileSync(join(dirname(createRequire(import.meta.url).resolve('uplot')), name));
+const { resolve } = createRequire(import.meta.url);
+
+/** The module of a package, or another file of its folder. */
+const library = (name: string, file?: string): Buffer =>
+  readFileSync(file === undefined ? resolve(name) : join(dirname(resolve(name)), file));

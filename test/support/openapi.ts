@@ -1,6 +1,7 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
 import { type AppOptions, createApp } from '../../src/http/app.ts';
+import { page } from '../../src/page/routes.ts';
 import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { statusOf } from '../http/refusal.ts';
@@ -137,6 +138,7 @@ export function createCheckedApp(
     log: createRecordedLog(),
     ...options,
   });
+  app.register(page);
   const inject = app.inject.bind(app) as (
     request: InjectOptions,
   ) => Promise<LightMyRequestResponse>;

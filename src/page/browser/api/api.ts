@@ -1,6 +1,13 @@
 import { parseExactly } from './exact-json.ts';
 import { readKey } from './key.ts';
 
+let reportRefusedKey: (problem: string) => void = () => {};
+
+/** Sets what happens if the service refuses the key. */
+export function onKeyRefused(listener: (problem: string) => void): void {
+  reportRefusedKey = listener;
+}
+
 type Parameters = Readonly<Record<string, string | undefined>>;
 
 /** The path and query of a request. Parameters without a value are omitted. */
@@ -35,8 +42,10 @@ export async function send(path: string, signal?: AbortSignal): Promise<Response
   }).catch((error) => {
     throw signal?.aborted ? error : unreachable();
   });
-  if (!response.ok) throw await problemOf(response);
-  return response;
+  if (response.ok) return response;
+  const problem = await problemIn(response);
+  if (problem.status === 401 || problem.status === 403) reportRefusedKey(problem.message);
+  throw problem;
 }
 
 export type Snapshot<Body> = {
@@ -66,7 +75,13 @@ export async function get<Body>(path: string, signal?: AbortSignal): Promise<Sna
 export const unreachable = (): ApiProblem =>
   new ApiProblem('The service cannot be reached. Check the network connection.', 0);
 
-async function problemOf(response: Response): Promise<ApiProblem> {
+/** The problem of a failed request. Throws any other error. */
+export function problemOf(error: unknown): ApiProblem {
+  if (error instanceof ApiProblem) return error;
+  throw error;
+}
+
+async function problemIn(response: Response): Promise<ApiProblem> {
   const { status } = response;
   const body = (await response.json().catch(() => null)) as {
     readonly error?: { readonly message?: string; readonly param?: string };

@@ -1,30 +1,32 @@
 import { get, pathOf } from './api.ts';
+import { nameOf } from './customers.ts';
 import type { Customer, Page, Purchase } from './responses.ts';
 
-/** A page of purchases, and how to read the one after it. */
+/** The purchases of the first pages, and how to read those of one more. */
 export type PurchasePages = {
   readonly page: Page<Purchase>;
   next(): Promise<PurchasePages>;
 };
 
-export async function listPurchases(path: string, signal?: AbortSignal): Promise<PurchasePages> {
-  const { body: page, cursor } = await get<Page<Purchase>>(path, signal);
+type Options = { readonly withNames?: boolean; readonly signal?: AbortSignal };
+
+/** With `withNames`, one more request a page reads the names of the customers. */
+export async function listPurchases(
+  path: string,
+  options: Options = {},
+  before: readonly Purchase[] = [],
+): Promise<PurchasePages> {
+  const { body, cursor } = await get<Page<Purchase>>(path, options.signal);
+  const rows = options.withNames ? await addNames(body.data, options.signal) : body.data;
+  const data = [...before, ...rows];
   return {
-    page,
+    page: { ...body, data },
     next: () => {
       const after = new URLSearchParams({ starting_after: cursor ?? '' });
-      return listPurchases(`${path.replace(/&starting_after=.*/, '')}&${after}`);
+      const { signal: _, ...others } = options;
+      return listPurchases(`${path.replace(/&starting_after=.*/, '')}&${after}`, others, data);
     },
   };
-}
-
-/** The same pages with the names of the customers, which one more request a page reads. */
-export async function withNames(
-  { page, next }: PurchasePages,
-  signal?: AbortSignal,
-): Promise<PurchasePages> {
-  const data = await addNames(page.data, signal);
-  return { page: { ...page, data }, next: async () => withNames(await next()) };
 }
 
 async function addNames(
@@ -45,6 +47,3 @@ async function addNames(
     customer_name: names.get(purchase.customer_id) ?? purchase.customer_id,
   }));
 }
-
-export const nameOf = ({ name, email, phone, id }: Customer): string =>
-  name ?? email ?? phone ?? id;

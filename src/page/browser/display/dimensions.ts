@@ -3,15 +3,16 @@ import { filterNamed, labelOfTracking } from '../view/filters.ts';
 import { formatDays } from './format.ts';
 
 /** The dimensions of a ranking, with their names. */
-export const dimensions: readonly (readonly [string, string])[] = statsDimensions.map((name) => [
-  name,
-  filterNamed(name)?.label ??
+export const dimensions = statsDimensions.map((name) => ({
+  value: name as string,
+  label:
+    filterNamed(name)?.label ??
     { currency: 'Currency', day: 'Day' }[name as string] ??
     labelOfTracking(name),
-]);
+}));
 
 export const dimensionLabel = (name: string): string =>
-  dimensions.find(([dimension]) => dimension === name)?.[1] ?? name;
+  dimensions.find(({ value }) => value === name)?.label ?? name;
 
 /** The text of a group. Purchases without a value form the group null. */
 export function groupLabel(dimension: string, key: string | null): string {

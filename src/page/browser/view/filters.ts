@@ -41,3 +41,11 @@ export function centsOf(text: string): string | null {
   if (match === null) return null;
   return String(BigInt(`${match[1]}${(match[2] ?? '').padEnd(2, '0')}`));
 }
+
+/** The value of a filter that a user enters. Null if it is none. */
+export function readValue(filter: Filter, text: string): string | null {
+  if (filter.kind === 'money') return centsOf(text);
+  // Spaces may be part of a label.
+  const value = filter.kind === 'text' ? text.trim() : text;
+  return value === '' ? null : value;
+}

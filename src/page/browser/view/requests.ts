@@ -17,19 +17,12 @@ export type Requests = {
 };
 
 /** Inputs of the requests in addition to the view state. */
-export type ViewContext = {
-  /** When the page was loaded: a period such as 30 days ends then. */
+export type RequestContext = {
+  /** When the data are requested: a period such as 30 days ends then. */
   readonly at: number;
   readonly hasSeveralCurrencies: boolean;
   readonly purchaseCount: number;
 };
-
-/** Before the first response. */
-export const initialContext = (purchaseCount = 10): ViewContext => ({
-  at: Date.now(),
-  hasSeveralCurrencies: false,
-  purchaseCount,
-});
 
 /** By what the chart is split; null for one line. Amounts of several currencies stay apart. */
 function chartDimension(
@@ -40,7 +33,7 @@ function chartDimension(
   return split === 'groups' && group_by !== 'day' ? group_by : null;
 }
 
-export function requestsOf(state: ViewState, context: ViewContext): Requests {
+export function requestsOf(state: ViewState, context: RequestContext): Requests {
   const { timezone, group_by, group_limit, filters } = state;
   const days = daysOf(state, context.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
@@ -74,3 +67,11 @@ export function requestsOf(state: ViewState, context: ViewContext): Requests {
     all: file('csv_excel'),
   };
 }
+
+/** The most frequent values of a label in the period, whatever the filters are. */
+export const suggestionsPath = (state: ViewState, group_by: string): string =>
+  pathOf('/purchases/stats', {
+    group_by,
+    group_limit: '50',
+    ...boundsOf(daysOf(state), state.timezone),
+  });

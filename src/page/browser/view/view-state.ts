@@ -66,6 +66,13 @@ export const measureNames = [
 ] as const;
 export type MeasureName = (typeof measureNames)[number];
 
+export const measureLabels: Readonly<Record<MeasureName, string>> = {
+  revenue_in_cents: 'Revenue',
+  purchase_count: 'Purchases',
+  customer_count: 'Customers',
+  average_ticket_in_cents: 'Average ticket',
+};
+
 export const isMoney = (measure: MeasureName): boolean => measure.endsWith('_in_cents');
 
 /** The time zone is always included, so a shared link shows the same days everywhere. */

@@ -1,0 +1,84 @@
+import { useEffect, useState } from 'preact/hooks';
+import { get, onKeyRefused, unreachable } from './api/api.ts';
+import { forgetKey, keepKey, readKey } from './api/key.ts';
+import { KeyForm } from './key-form.tsx';
+
+/** Charts and tables are loaded only with a key. */
+const loadViews = () => import('./views.tsx');
+
+type Views = Awaited<ReturnType<typeof loadViews>>;
+type Identity = { readonly organization: { readonly name: string } };
+
+/** The head of the page, and the view of the URL or, without a key, a form that asks for one. */
+export function App() {
+  const [hasKey, setHasKey] = useState(readKey() !== null);
+  const [views, setViews] = useState<Views | null>(null);
+  const [keyProblem, setKeyProblem] = useState('');
+  const [organization, setOrganization] = useState('');
+  const askForKey = (problem: string) => {
+    forgetKey();
+    setHasKey(false);
+    setOrganization('');
+    setKeyProblem(problem);
+  };
+  const identify = async () => {
+    const { body } = await get<Identity>('/v1/me');
+    setOrganization(body.organization.name);
+  };
+  const enter = async (key: string) => {
+    keepKey(key);
+    try {
+      await identify();
+    } catch (error) {
+      askForKey((error as Error).message);
+      return;
+    }
+    await open();
+    document.getElementById('main')?.focus();
+  };
+  const open = async () => {
+    try {
+      setViews(await loadViews());
+      setHasKey(true);
+    } catch {
+      askForKey(unreachable().message);
+    }
+  };
+  useEffect(() => {
+    onKeyRefused(askForKey);
+    if (!hasKey) return;
+    void open();
+    // A failure is not shown here, because the requests of the view fail as well.
+    identify().catch(() => {});
+  }, []);
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <header class="top">
+        <a class="brand" href="/">
+          <img src="/assets/icon.svg" alt="Purchases" width="24" height="24" />
+          <span aria-hidden="true">Purchases</span>
+        </a>
+        <span class="organization" id="organization">
+          {organization}
+        </span>
+        {hasKey && views !== null && <views.CustomerSearch />}
+        <nav aria-label="Service">
+          <a href="/docs">API reference</a>
+          {hasKey && (
+            <button type="button" class="quiet" onClick={() => askForKey('')}>
+              Forget key
+            </button>
+          )}
+        </nav>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {hasKey && views !== null && <views.View organization={organization} />}
+        {!hasKey && <KeyForm problem={keyProblem} onProblem={setKeyProblem} onKey={enter} />}
+      </main>
+      <p id="status" class="visually-hidden" role="status" />
+    </>
+  );
+}

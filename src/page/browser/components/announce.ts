@@ -1,0 +1,5 @@
+/** A message for screen readers. */
+export function announce(text: string): void {
+  const status = document.getElementById('status');
+  if (status !== null) status.textContent = text;
+}

@@ -1,0 +1,72 @@
+import type { PurchasePages } from '../api/purchases.ts';
+import type { Purchase } from '../api/responses.ts';
+import { formatInstant, formatMoney } from '../display/format.ts';
+import { ActionButton } from './controls.tsx';
+import { Table } from './table.tsx';
+
+export type PurchaseListProperties = {
+  readonly pages: PurchasePages;
+  readonly timeZone?: string | undefined;
+  readonly isOfCustomer?: boolean;
+  /** With the rows of another page. */
+  onMore(pages: PurchasePages): void;
+  onProblem(error: unknown): void;
+};
+
+/** Purchases, newest first, with a button for the next page. */
+export function PurchaseList({ pages, onMore, onProblem, ...list }: PurchaseListProperties) {
+  const { data, has_more } = pages.page;
+  if (data.length === 0) return <p class="empty">There are no purchases.</p>;
+  const columns = [
+    { name: list.isOfCustomer ? 'Purchase' : 'Purchase and customer' },
+    { name: 'Status' },
+    { name: 'Value', isNumber: true },
+  ];
+  return (
+    <div data-focus-next="[aria-label=Purchases]">
+      <Table label="Purchases" columns={columns}>
+        {data.map((purchase) => (
+          <PurchaseRow key={purchase.id} purchase={purchase} {...list} />
+        ))}
+      </Table>
+      {has_more && (
+        <ActionButton class="quiet more" run={() => pages.next().then(onMore, onProblem)}>
+          Load more
+        </ActionButton>
+      )}
+    </div>
+  );
+}
+
+type PurchaseRowProperties = Pick<PurchaseListProperties, 'timeZone' | 'isOfCustomer'> & {
+  readonly purchase: Purchase;
+};
+
+function PurchaseRow({ purchase, timeZone, isOfCustomer }: PurchaseRowProperties) {
+  const { id, customer_id: customer, payment_status: status, currency = null } = purchase;
+  return (
+    <tr>
+      <td>
+        <span title={id}>{purchase.order_number ?? id}</span>
+        {!isOfCustomer && (
+          <>
+            {' '}
+            <a href={`/app/customers/${customer}`}>{purchase.customer_name ?? customer}</a>
+          </>
+        )}
+        <span class="line muted">{formatInstant(purchase.created_at, timeZone)}</span>
+      </td>
+      <td>{status === undefined ? '–' : <Badge status={status} />}</td>
+      <td class="number">{formatMoney(purchase.purchase_value_in_cents, currency)}</td>
+    </tr>
+  );
+}
+
+/** The colour of a status is in tables.css; unknown ones are neutral. */
+export function Badge({ status }: { readonly status: string }) {
+  return (
+    <span class="badge" data-status={status}>
+      {status}
+    </span>
+  );
+}

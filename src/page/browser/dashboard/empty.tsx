@@ -1,0 +1,45 @@
+import { Code } from '../components/code.tsx';
+import { useDashboard } from './dashboard-state.ts';
+
+/** Instead of the chart, if no purchase matches. */
+export function NoMatch() {
+  const { state, change } = useDashboard();
+  return (
+    <div class="empty">
+      <p>No purchase matches. Choose a longer period, or remove a filter.</p>
+      {state.period !== 'all' && (
+        <button type="button" onClick={() => change({ period: 'all' })}>
+          Show all time
+        </button>
+      )}
+      {Object.keys(state.filters).length > 0 && (
+        <button type="button" onClick={() => change({ filters: {} })}>
+          Remove all filters
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Instead of the chart, if the organization has no purchase at all. */
+export function NoPurchases() {
+  const name = useDashboard().organization.replaceAll("'", "''");
+  const statement = `with new_customer as (
+  insert into customers (organization_id, name, email)
+  select id, 'Ana Souza', 'ana@example.com' from organizations where name = '${name}'
+  returning id, organization_id)
+insert into purchases (organization_id, customer_id, purchase_value_in_cents, currency, payment_status)
+select organization_id, id, 12990, 'BRL', 'paid' from new_customer;`;
+  return (
+    <div class="first-purchase">
+      <strong>No purchases yet.</strong>
+      <p>
+        Write the first one to Postgres. It is here after <em>Refresh</em>:
+      </p>
+      <Code text={statement} />
+      <p>
+        The tables are described in <code>docs/your-data.md</code>.
+      </p>
+    </div>
+  );
+}

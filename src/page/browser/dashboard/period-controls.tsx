@@ -1,0 +1,100 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Select } from '../components/controls.tsx';
+import { problemAt } from '../components/failures.tsx';
+import { Problem } from '../components/problem.tsx';
+import { browserTimeZone, isDay } from '../view/calendar.ts';
+import { type Days, daysOf, type PeriodName, periodNames, periods } from '../view/period.ts';
+import { useDashboard } from './dashboard-state.ts';
+
+export function Periods() {
+  const { state, days, change } = useDashboard();
+  // A custom period begins with the days that are shown.
+  const choose = (period: PeriodName) =>
+    change(period === 'custom' ? { period, ...(daysOf(state) ?? days ?? {}) } : { period });
+  return (
+    <fieldset class="segmented">
+      <legend class="visually-hidden">Period</legend>
+      {periodNames.map((name) => (
+        <label key={name}>
+          <input
+            type="radio"
+            name="period"
+            value={name}
+            checked={name === state.period}
+            onChange={() => choose(name)}
+          />
+          <span>{periods[name]}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+export function CustomDates() {
+  const { state, failures, change } = useDashboard();
+  /** Days in the controls that are no period. */
+  const [reversed, setReversed] = useState<Days | null>(null);
+  const from = useRef<HTMLInputElement>(null);
+  const to = useRef<HTMLInputElement>(null);
+  useEffect(() => setReversed(null), [state]);
+  const read = () => {
+    const days = { from: from.current?.value ?? '', to: to.current?.value ?? '' };
+    // An unfinished date has an empty value.
+    if (!isDay(days.from) || !isDay(days.to)) return;
+    const isReversed = days.to < days.from;
+    setReversed(isReversed ? days : null);
+    if (!isReversed) change(days);
+  };
+  const days = reversed ?? daysOf(state);
+  const control = { type: 'date', onChange: read, 'aria-invalid': reversed !== null } as const;
+  return (
+    <>
+      <div class="dates" hidden={state.period !== 'custom'}>
+        <label>
+          From <input id="from" ref={from} value={days?.from ?? ''} {...control} />
+        </label>
+        <label>
+          to <input id="to" ref={to} value={days?.to ?? ''} {...control} />
+        </label>
+      </div>
+      <Problem
+        id="period-problem"
+        text={
+          reversed === null
+            ? problemAt('period', failures)
+            : 'The period must not end before it begins.'
+        }
+      />
+    </>
+  );
+}
+
+const timeZones = new Set(['UTC', browserTimeZone(), ...Intl.supportedValuesOf('timeZone')]);
+
+export function Settings() {
+  const {
+    state: { timezone },
+    change,
+  } = useDashboard();
+  const close = ({ currentTarget, relatedTarget }: FocusEvent) => {
+    const details = currentTarget as HTMLDetailsElement;
+    if (!details.contains(relatedTarget as Node | null)) details.open = false;
+  };
+  const zones = timeZones.has(timezone) ? [...timeZones] : [timezone, ...timeZones];
+  return (
+    <details class="settings" onFocusOut={close}>
+      <summary>Settings</summary>
+      <div class="floating" tabIndex={-1}>
+        <label for="time-zone">
+          Time zone{' '}
+          <Select
+            id="time-zone"
+            value={timezone}
+            options={zones.map((value) => ({ value, label: value.replaceAll('_', ' ') }))}
+            onSelect={(timezone) => change({ timezone })}
+          />
+        </label>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,26 @@
+import { pageLimits } from '../../../domain/purchase-query.ts';
+import { PurchaseList } from '../components/purchase-list.tsx';
+import { useDashboard } from './dashboard-state.ts';
+import { NotLoaded, Panel } from './panel.tsx';
+
+export function PurchasesPanel() {
+  const { shown, showPurchases, fail } = useDashboard();
+  const pages = shown?.data.purchases;
+  const isLimited = (pages?.page.data.length ?? 0) > pageLimits.max;
+  const csv = isLimited ? `CSV of the latest ${pageLimits.max}` : 'CSV';
+  return (
+    <Panel kind="purchases" title="Latest purchases" csv={csv}>
+      <div id="purchases">
+        {pages === null && <NotLoaded />}
+        {pages && (
+          <PurchaseList
+            pages={pages}
+            timeZone={shown?.view.state.timezone}
+            onMore={showPurchases}
+            onProblem={fail}
+          />
+        )}
+      </div>
+    </Panel>
+  );
+}

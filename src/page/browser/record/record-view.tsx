@@ -1,0 +1,153 @@
+import { useEffect, useState } from 'preact/hooks';
+import { get, pathOf, problemOf } from '../api/api.ts';
+import { listPurchases, type PurchasePages } from '../api/purchases.ts';
+import type { Page } from '../api/responses.ts';
+import { announce } from '../components/announce.ts';
+import { Banner, type Failure } from '../components/failures.tsx';
+import { Badge, PurchaseList, type PurchaseListProperties } from '../components/purchase-list.tsx';
+import { Table } from '../components/table.tsx';
+import { formatCount, formatMoney } from '../display/format.ts';
+import { Facts, type RecordObject, Sections } from './record-fields.tsx';
+
+/** The folders of `html_url`, with the names of their records. */
+const kinds: Readonly<Record<string, string>> = {
+  customers: 'Customer',
+  segments: 'Segment',
+  flows: 'Flow',
+  'email-campaigns': 'Email campaign',
+  'template-campaigns': 'Template campaign',
+};
+
+type RecordPath = { readonly folder: string; readonly id: string };
+
+/** The record of `/app/customers/cus_…`; null for other paths. */
+export function recordOfPath(path: string): RecordPath | null {
+  const match = /^\/app\/([a-z-]+)\/([^/]+)$/.exec(path);
+  if (match === null) return null;
+  const [, folder = '', id = ''] = match;
+  return folder in kinds ? { folder, id } : null;
+}
+
+type Loaded = {
+  readonly record: RecordObject;
+  /** Of a customer. */
+  readonly purchases: PurchasePages | null;
+  /** Of a segment. */
+  readonly customers: Page<RecordObject> | null;
+};
+
+async function load({ folder, id }: RecordPath): Promise<Loaded> {
+  const path = `/${folder}/${id}`;
+  const [record, purchases, customers] = await Promise.all([
+    get<RecordObject>(pathOf(path)),
+    folder === 'customers' ? listPurchases(pathOf(`${path}/purchases`, { limit: '25' })) : null,
+    folder === 'segments'
+      ? get<Page<RecordObject>>(pathOf(`${path}/customers`, { sort: 'total_spent', limit: '25' }))
+      : null,
+  ]);
+  return { record: record.body, purchases, customers: customers?.body ?? null };
+}
+
+/** One record, with the list that belongs to it. */
+export function RecordView({ folder, id }: RecordPath) {
+  const kind = kinds[folder] ?? '';
+  const [loaded, setLoaded] = useState<Loaded | null>(null);
+  const [failures, setFailures] = useState<readonly Failure[]>([]);
+  const [isBusy, setBusy] = useState(true);
+  const onProblem = (error: unknown) => setFailures([{ problem: problemOf(error) }]);
+  const show = async () => {
+    try {
+      setLoaded(await load({ folder, id }));
+      setFailures([]);
+    } catch (error) {
+      setLoaded(null);
+      onProblem(error);
+    }
+    setBusy(false);
+  };
+  const name = loaded?.record.name;
+  const title = typeof name === 'string' ? name : `${kind} without a name`;
+  useEffect(() => void show(), []);
+  useEffect(() => {
+    document.title = loaded === null ? kind : title;
+    if (loaded !== null) announce(title);
+  }, [loaded?.record]);
+  return (
+    <>
+      <a class="back" href="/">
+        All purchases
+      </a>
+      <Banner failures={failures} onRetry={show} />
+      <div id="results" aria-busy={isBusy}>
+        {isBusy && <section class="panel record-placeholder" />}
+        {loaded !== null && (
+          <>
+            <section class="panel record">
+              <p class="kind">{kind}</p>
+              <h1>
+                {title}{' '}
+                {typeof loaded.record.status === 'string' && (
+                  <Badge status={loaded.record.status} />
+                )}
+              </h1>
+              <Facts record={loaded.record} />
+            </section>
+            <Sections record={loaded.record} />
+            {loaded.purchases !== null && (
+              <Purchases
+                customerId={id}
+                pages={loaded.purchases}
+                onMore={(purchases) => setLoaded({ ...loaded, purchases })}
+                onProblem={onProblem}
+              />
+            )}
+            {loaded.customers !== null && <Customers {...loaded.customers} />}
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+type PurchasesProperties = PurchaseListProperties & { readonly customerId: string };
+
+function Purchases({ customerId, ...list }: PurchasesProperties) {
+  return (
+    <section class="panel">
+      <div class="panel-head">
+        <h2>Purchases</h2>
+        <a href={`/#period=all&customer_id=${customerId}`}>Totals and time series</a>
+      </div>
+      <PurchaseList isOfCustomer {...list} />
+    </section>
+  );
+}
+
+function Customers({ data, has_more }: Page<RecordObject>) {
+  const title = has_more ? 'Customers who spent most' : 'Customers';
+  const columns = [
+    { name: 'Customer' },
+    { name: 'Orders', isNumber: true },
+    { name: 'Spent', isNumber: true },
+  ];
+  return (
+    <section class="panel">
+      <h2>{title}</h2>
+      {data.length === 0 ? (
+        <p class="empty">There are no customers.</p>
+      ) : (
+        <Table label={title} columns={columns}>
+          {data.map(({ id, name, email, total_orders, total_spent_in_cents }) => (
+            <tr key={id}>
+              <th scope="row">
+                <a href={`/app/customers/${id}`}>{String(name ?? email ?? id)}</a>
+              </th>
+              <td class="number">{formatCount(total_orders as number)}</td>
+              <td class="number">{formatMoney(total_spent_in_cents as number, null)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,150 @@
+import { render } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import type uPlot from 'uplot';
+import { type ChartLine, isolated, partsOf } from './chart-line.ts';
+
+export type ChartData = {
+  /** Above the values in the tooltip. */
+  title(index: number): string;
+  /** One for each period. */
+  readonly ticks: readonly string[];
+  readonly lines: readonly ChartLine[];
+  formatAxis(value: number): string;
+};
+
+const height = 260;
+const tickGap = 28;
+
+type ChartProperties = { readonly library: typeof uPlot; readonly data: ChartData };
+
+/** Draws lines over periods. The table beside the chart has the same values for screen readers. */
+export function Chart({ library, data }: ChartProperties) {
+  const container = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const element = container.current as HTMLDivElement;
+    const values = data.lines.flatMap(partsOf);
+    const positions = data.ticks.map((_, index) => index);
+    const draw = () => new library(optionsOf(data, element), [positions, ...values], element);
+    let plot = draw();
+    const redraw = () => {
+      plot.destroy();
+      plot = draw();
+    };
+    const resizing = new ResizeObserver(() => {
+      const { clientWidth: width } = element;
+      if (width > 0 && width !== plot.width) plot.setSize({ width, height });
+    });
+    resizing.observe(element);
+    const darkness = matchMedia('(prefers-color-scheme: dark)');
+    darkness.addEventListener('change', redraw);
+    return () => {
+      darkness.removeEventListener('change', redraw);
+      resizing.disconnect();
+      plot.destroy();
+    };
+  }, [library, data]);
+  return <div ref={container} />;
+}
+
+function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
+  // Only a property such as `color` has the value of the present colour scheme.
+  const color = (name: string) => {
+    container.style.color = `var(${name})`;
+    return getComputedStyle(container).color;
+  };
+  const font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  const axis = { stroke: color('--muted'), font, ticks: { show: false } };
+  const grid = { stroke: color('--border'), width: 1 };
+  const isPoint = data.ticks.length === 1;
+  const isFilled = data.lines.filter(({ color }) => color !== '--line-previous').length === 1;
+  return {
+    width: container.clientWidth,
+    height,
+    legend: { show: false },
+    padding: [12, 28, 0, 4],
+    scales: {
+      x: { time: false, range: (_plot, min, max) => (isPoint ? [-1, 1] : [min, max]) },
+      y: { range: (_plot, min, max) => [Math.min(0, min), Math.max(max * 1.08, min < 0 ? 0 : 1)] },
+    },
+    axes: [
+      {
+        ...axis,
+        size: 34,
+        gap: 9,
+        grid: { show: false },
+        splits: (plot) => ticksOf(data.ticks, plot.width),
+        values: (_plot, splits) => splits.map((index) => data.ticks[index] ?? ''),
+      },
+      {
+        ...axis,
+        grid,
+        size: (_plot, labels) =>
+          14 + 7 * Math.max(3, ...(labels ?? []).map(({ length }) => length)),
+        values: (_plot, splits) => splits.map(data.formatAxis),
+      },
+    ],
+    series: [
+      {},
+      ...data.lines.flatMap((line, index): uPlot.Series[] => {
+        const part = {
+          stroke: color(line.color),
+          width: 2,
+          points: {
+            // The dashed part of one value is a point of the whole line.
+            filter: (plot: uPlot, part: number) => {
+              const whole = isolated(line.values);
+              return isolated([...(plot.data[part] ?? [])]).filter((one) => whole.includes(one));
+            },
+          },
+          ...(isFilled && index === 0 ? { fill: color('--line-fill') } : {}),
+        };
+        return [part, { ...part, dash: [4, 4] }];
+      }),
+    ],
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 } },
+    hooks: { ready: [(plot) => addTooltip(plot, data)] },
+  };
+}
+
+/** Indexes that leave room for their labels. */
+function ticksOf(labels: readonly string[], width: number): number[] {
+  const count = labels.length;
+  const tickWidth = 7 * Math.max(...labels.map(({ length }) => length)) + tickGap;
+  const step = Math.max(1, Math.ceil(count / Math.max(1, Math.floor(width / tickWidth))));
+  return Array.from({ length: Math.ceil(count / step) }, (_, index) => index * step);
+}
+
+function addTooltip(plot: uPlot, data: ChartData): void {
+  const container = plot.over.appendChild(document.createElement('div'));
+  plot.hooks.setCursor = [
+    () => {
+      const { idx: index, left = -1 } = plot.cursor;
+      const isOver = index !== null && index !== undefined && left >= 0;
+      render(isOver ? <Tooltip plot={plot} data={data} index={index} /> : null, container);
+    },
+  ];
+}
+
+type TooltipProperties = {
+  readonly plot: uPlot;
+  readonly data: ChartData;
+  readonly index: number;
+};
+
+function Tooltip({ plot, data, index }: TooltipProperties) {
+  const space = plot.over.clientWidth;
+  const position = plot.valToPos(index, 'x');
+  const style =
+    position > space / 2 ? { right: `${space - position + 12}px` } : { left: `${position + 12}px` };
+  return (
+    <div class="tooltip floating" style={style}>
+      {data.title(index)}
+      {data.lines.map((line) => (
+        <div key={line.color}>
+          <i style={{ background: `var(${line.color})` }} />
+          {line.names[index] ?? ''} <strong>{line.text(index)}</strong>
+        </div>
+      ))}
+    </div>
+  );
+}
