@@ -13,9 +13,9 @@ import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
 import { page } from './page/routes.ts';
-import { createPool } from './postgres/pool.ts';
-import type { DatabaseNeeds } from './postgres/require-database.ts';
-import { apiRights } from './postgres/schema.ts';
+import { createPool } from './postgres/connection/pool.ts';
+import type { DatabaseNeeds } from './postgres/connection/require-database.ts';
+import { apiRights } from './postgres/schema/schema.ts';
 import { withFileAdvice } from './process/file-advice.ts';
 import {
   type ListenAddress,
@@ -28,7 +28,7 @@ import { warnOfLittleMemory } from './process/memory-limit.ts';
 import { warnOfFewOpenFiles } from './process/open-files.ts';
 import { OperatorError } from './process/operator-error.ts';
 import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
-import { createChangeFeed } from './purchase-store/change-feed.ts';
+import { createChangeFeed } from './purchase-store/feed/change-feed.ts';
 import { resources } from './resources/resources.ts';
 import { apiMemory } from './settings/memory-needs.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings/settings.ts';

@@ -3,13 +3,16 @@ import pg from 'pg';
 import { StoreUnavailableError } from '../src/domain/purchase-engine.ts';
 import { isCorruption, isInstanceLost } from '../src/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/duckdb/memory.ts';
-import type { CaptureProblem } from '../src/postgres/capture.ts';
-import { describeDatabaseFailure, type TableRights } from '../src/postgres/database-failure.ts';
+import type { CaptureProblem } from '../src/postgres/capture/capture.ts';
+import {
+  describeDatabaseFailure,
+  type TableRights,
+} from '../src/postgres/connection/database-failure.ts';
 import { duckdbErrorType, errorText } from '../src/process/error-text.ts';
 import { fileAdvice } from '../src/process/file-advice.ts';
 import { isOutOfFiles } from '../src/process/open-files.ts';
 import { OperatorError } from '../src/process/operator-error.ts';
-import { DamagedLogError } from '../src/purchase-store/log.ts';
+import { DamagedLogError } from '../src/purchase-store/format/log.ts';
 import { LackOfSpaceError } from './files/disk-space.ts';
 
 /** The cause and the remedy of a failure, without values of rows. */

@@ -11,7 +11,7 @@ import { createRegistry } from '../src/metrics/registry.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
 import { OperatorError } from '../src/process/operator-error.ts';
 import { boundShutdown, untilStopped } from '../src/process/stop-signals.ts';
-import type { Shard } from '../src/purchase-store/shard.ts';
+import type { Shard } from '../src/purchase-store/ticks/shard.ts';
 import { workerShares } from '../src/settings/memory-needs.ts';
 import { readSettings, type Settings } from '../src/settings/settings.ts';
 import { rebuildOrganization } from './commands/rebuild.ts';

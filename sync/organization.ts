@@ -74,7 +74,7 @@ export type Retention = {
 /** All that a worker knows of an organization, but what its store has published. */
 export type Organization = {
   readonly id: bigint;
-  /** The organization and its database (src/postgres/source-identity.ts). */
+  /** The organization and its database (src/postgres/connection/source-identity.ts). */
   readonly source: string;
   phase: Phase;
   /**

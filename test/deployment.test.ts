@@ -3,7 +3,7 @@ import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { ticksDirectory } from '../src/purchase-store/published-tick.ts';
+import { ticksDirectory } from '../src/purchase-store/ticks/published-tick.ts';
 import { readSettings } from '../src/settings/settings.ts';
 import { test } from './support/fixtures.ts';
 

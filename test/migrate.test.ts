@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
-import { constraints } from '../src/postgres/constraints.ts';
-import { migrate } from '../src/postgres/migrate.ts';
+import { constraints } from '../src/postgres/schema/constraints.ts';
+import { migrate } from '../src/postgres/schema/migrate.ts';
 import { test as it } from './support/fixtures.ts';
 import { sqlFile } from './support/markdown.ts';
 import { addMembers, addRow } from './support/rows.ts';

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { describe, expect } from 'vitest';
+import { type Database, withConnection } from '../src/postgres/connection/pool.ts';
 import { createOrganization } from '../src/postgres/organizations.ts';
-import { type Database, withConnection } from '../src/postgres/pool.ts';
 import { createWorkerMetrics } from '../sync/metrics/metrics.ts';
 import { readMappingFailures } from '../sync/status/mapping-failures.ts';
 import { readStatus } from '../sync/status/status.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { withConnection } from '../src/postgres/pool.ts';
+import { withConnection } from '../src/postgres/connection/pool.ts';
 import { type SeedOptions, seedDatabase } from '../src/seed/seed-database.ts';
 import { isolatedTest as it } from './support/fixtures.ts';
 import { createTestDatabase, type TestDatabase } from './support/postgres.ts';

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect } from 'vitest';
-import { migrate } from '../src/postgres/migrate.ts';
 import { createOrganization } from '../src/postgres/organizations.ts';
+import { migrate } from '../src/postgres/schema/migrate.ts';
 import { packageFile } from '../src/process/package-files.ts';
 import { createTestApi } from './support/api.ts';
 import {

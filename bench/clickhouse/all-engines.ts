@@ -1,4 +1,4 @@
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import { inRounds, type Time, timed, wall } from '../measure/rounds.ts';
 import { median, ratioOf, type Summary, summaryOf } from '../measure/statistics.ts';
 import {

@@ -9,9 +9,9 @@ import {
   type PurchaseTimeSeriesQuery,
 } from '../../src/domain/purchase-query.ts';
 import { purchasesMatching } from '../../src/engines/postgres/filters.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
+import { purchaseSelectList } from '../../src/postgres/lists/purchase-select-list.ts';
 import type { Scope } from '../runner/scope.ts';
 import { type BenchmarkDatabase, connect, queryOnce } from '../setup/postgres.ts';
 import type { QueryEngine } from './purchase-queries.ts';

@@ -9,7 +9,7 @@ import {
   type PurchaseFilters,
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 
 /** The queries that benchmarks compare. */
 export type QueryEngine = Pick<PurchaseReader, 'list' | 'get' | 'stats' | 'timeSeries'>;

@@ -1,17 +1,17 @@
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { quotePath } from '../../src/duckdb/connection.ts';
-import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import {
   createBaseLayout,
   dictionaries,
   entriesOfDelta,
   layoutVersion,
-} from '../../src/purchase-store/layout.ts';
+} from '../../src/purchase-store/format/layout.ts';
+import { previousQuarters } from '../../src/purchase-store/format/previous-purchases.ts';
+import { selectEntries } from '../../src/purchase-store/format/relations.ts';
 import { createBases, openStore } from '../../src/purchase-store/open-store.ts';
-import { previousQuarters } from '../../src/purchase-store/previous-purchases.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
-import { selectEntries } from '../../src/purchase-store/relations.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 
 /**
  * Attaches the purchases of an organization's last load as `catalog`: its base, or a copy of its log

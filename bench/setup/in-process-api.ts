@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createApp } from '../../src/http/app.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
 import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';

@@ -1,8 +1,8 @@
 import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { to as copyTo } from 'pg-copy-streams';
-import { type Database, withConnection } from '../../src/postgres/pool.ts';
-import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
+import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
+import { purchaseSelectList } from '../../src/postgres/lists/purchase-select-list.ts';
 import { childEnvironment, readSettings } from '../../src/settings/settings.ts';
 import { watchPeak } from '../measure/process-usage.ts';
 import { time } from '../measure/rounds.ts';

@@ -6,9 +6,9 @@ import { parseQueryString, readParameters } from '../../src/http/request/paramet
 import { entityTag } from '../../src/http/response/etag.ts';
 import { writeExactly } from '../../src/http/response/exact-numbers.ts';
 import { serializerSchema } from '../../src/http/response/wire.ts';
-import { purchaseStatsParameters } from '../../src/resources/purchase-parameters.ts';
-import { serializePurchase } from '../../src/resources/purchase-wire.ts';
-import { purchaseListSchema } from '../../src/resources/purchases.ts';
+import { purchaseStatsParameters } from '../../src/resources/purchases/purchase-parameters.ts';
+import { serializePurchase } from '../../src/resources/purchases/purchase-wire.ts';
+import { purchaseListSchema } from '../../src/resources/purchases/purchases.ts';
 import { summaryOf } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite } from '../runner/suite.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
-import { readTicks } from '../../src/purchase-store/published-tick.ts';
+import { readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import { readUsage } from '../measure/process-usage.ts';
 import { time } from '../measure/rounds.ts';
 import { quantile } from '../measure/statistics.ts';

@@ -1,10 +1,10 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { readTicks } from '../../src/purchase-store/published-tick.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import { inRounds, time, timed, wall } from '../measure/rounds.ts';
 import { summaryOf } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';

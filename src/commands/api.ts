@@ -1,4 +1,4 @@
-import { requireDatabase } from '../postgres/require-database.ts';
+import { requireDatabase } from '../postgres/connection/require-database.ts';
 import { createLog } from '../process/log.ts';
 import { boundShutdown, untilAborted, untilStopped } from '../process/stop-signals.ts';
 import { closeTimeoutMs, databaseNeeds, startServer } from '../server.ts';

@@ -4,7 +4,7 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import { parseDuration } from '../domain/duration.ts';
 import { StoreUnavailableError } from '../domain/purchase-engine.ts';
-import { describeDatabaseFailure } from '../postgres/database-failure.ts';
+import { describeDatabaseFailure } from '../postgres/connection/database-failure.ts';
 import { errorText, serializeError } from '../process/error-text.ts';
 import { withFileAdvice } from '../process/file-advice.ts';
 import { createLog, logProcessEvents } from '../process/log.ts';

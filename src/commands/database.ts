@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
-import type { TableRights } from '../postgres/database-failure.ts';
-import { createPool, type Database } from '../postgres/pool.ts';
+import type { TableRights } from '../postgres/connection/database-failure.ts';
+import { createPool, type Database } from '../postgres/connection/pool.ts';
 import {
   type DatabaseNeeds,
   type DatabaseWait,
   requireDatabase,
-} from '../postgres/require-database.ts';
+} from '../postgres/connection/require-database.ts';
 import { readSettings, requireDatabaseUrl, type Settings } from '../settings/settings.ts';
 
 /** A wait for Postgres that logs a warning for each transient condition. */

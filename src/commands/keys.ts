@@ -9,7 +9,7 @@ import {
   rollApiKey,
   type Scope,
   scopes,
-} from '../postgres/api-keys.ts';
+} from '../postgres/keys/api-keys.ts';
 import { requireOrganization } from '../postgres/organizations.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { createProgram, durationOption, nameOption, runProgram } from './command-line.ts';

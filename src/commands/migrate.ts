@@ -1,4 +1,4 @@
-import { migrate } from '../postgres/migrate.ts';
+import { migrate } from '../postgres/schema/migrate.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { commandDatabase } from './database.ts';

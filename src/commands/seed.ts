@@ -1,8 +1,8 @@
 import { InvalidArgumentError } from 'commander';
 import { encodeId } from '../domain/public-id.ts';
-import { createApiKey } from '../postgres/api-keys.ts';
-import { migrate } from '../postgres/migrate.ts';
-import { createPool } from '../postgres/pool.ts';
+import { createPool } from '../postgres/connection/pool.ts';
+import { createApiKey } from '../postgres/keys/api-keys.ts';
+import { migrate } from '../postgres/schema/migrate.ts';
 import type { SeededOrganization } from '../seed/seed-database.ts';
 import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
 import { commandDatabase } from './database.ts';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { prepareSession } from '../postgres/session.ts';
+import { prepareSession } from '../postgres/connection/session.ts';
 import { findBinaries, type PostgresBinaries } from './binaries.ts';
 import { EmbeddedPostgresError } from './error.ts';
 import { makeDirectoryFor, type ServerUser, serverUser } from './server-user.ts';

@@ -5,7 +5,7 @@ import { queryRows, runStatement } from '../duckdb/connection.ts';
 import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
 import { formulaPattern, type Quoting, quotedCharacters } from '../http/formats/quoting.ts';
 import type { TableColumn } from '../http/formats/table.ts';
-import { purchaseTable } from '../resources/purchase-table.ts';
+import { purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { type MatchingPurchases, projectPurchases } from './projection.ts';
 
 // DuckDB opens it by path, so it must be a pipe or a file.

@@ -11,7 +11,7 @@ import { type Format, writeBatches } from '../http/formats/format.ts';
 import { formats } from '../http/formats/negotiation.ts';
 import type { ExportWriter } from '../http/services.ts';
 import { builtProgram } from '../process/package-files.ts';
-import { purchaseBatches, purchaseTable } from '../resources/purchase-table.ts';
+import { purchaseBatches, purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { childEnvironment } from '../settings/settings.ts';
 import { openPipe } from './pipe.ts';
 import type { ExportJob } from './run-job.ts';

@@ -1,6 +1,6 @@
 import { BIGINT, type DuckDBConnection, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api';
 import type { PurchaseColumnKind } from '../domain/purchase.ts';
-import { textSerializers } from '../resources/purchase-table.ts';
+import { textSerializers } from '../resources/purchases/purchase-table.ts';
 
 /** The SQL function that formats stored values of a kind; null if they are exported as stored. */
 export const functionOf = (kind: PurchaseColumnKind): string | null =>

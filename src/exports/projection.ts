@@ -4,13 +4,17 @@ import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows } from '../duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
-import { createLabelCache } from '../engines/duckdb/labels.ts';
-import { customerDictionary, type Dictionary, labelDictionary } from '../purchase-store/layout.ts';
+import { createLabelCache } from '../engines/duckdb/serving/labels.ts';
+import {
+  customerDictionary,
+  type Dictionary,
+  labelDictionary,
+} from '../purchase-store/format/layout.ts';
 import {
   currentPurchases,
   dictionaryEntries,
   type StoreCatalogs,
-} from '../purchase-store/relations.ts';
+} from '../purchase-store/format/relations.ts';
 import { functionOf } from './functions.ts';
 
 /** DuckDB keeps the hash tables of several joins in memory. */

@@ -7,8 +7,8 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import type { Database } from '../postgres/pool.ts';
-import { apiRights } from '../postgres/schema.ts';
+import type { Database } from '../postgres/connection/pool.ts';
+import { apiRights } from '../postgres/schema/schema.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
 import { createKeyUses } from './auth/key-uses.ts';

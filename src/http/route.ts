@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { ChangeFeed } from '../domain/purchase-changes.ts';
 import type { AsOf, PurchaseReader } from '../domain/purchase-engine.ts';
-import type { Credential } from '../postgres/api-keys.ts';
+import type { Credential } from '../postgres/keys/api-keys.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
 import type { ResponseTable } from './formats/table.ts';
 import type { Services } from './services.ts';

@@ -1,7 +1,7 @@
 import type { ChangeFeed } from '../domain/purchase-changes.ts';
 import type { ExportSource, PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import type { Database } from '../postgres/pool.ts';
+import type { Database } from '../postgres/connection/pool.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
 
 /** Writes the matching purchases of a source in a format. The generator starts and ends all work. */

@@ -1,11 +1,11 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseEngine } from '../engines/clickhouse/engine.ts';
 import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
-import { unavailabilities } from '../engines/duckdb/served-organization.ts';
+import { unavailabilities } from '../engines/duckdb/serving/served-organization.ts';
 import type { PostgresEngine } from '../engines/postgres/engine.ts';
 import type { ServedInstants } from '../engines/served-instants.ts';
 import { cacheResults, exportOutcomes, type HttpObserver, limits } from '../http/observer.ts';
-import type { Database } from '../postgres/pool.ts';
+import type { Database } from '../postgres/connection/pool.ts';
 import { addDuckDBMemory } from './duckdb-memory.ts';
 import { addGauge, addZeros, durationBuckets } from './registry.ts';
 

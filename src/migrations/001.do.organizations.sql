@@ -1,6 +1,6 @@
 -- Organizations, their API keys, and the requests of each key. The tables of the specification
 -- (section 2) have its names. Money is bigint cents, time is timestamptz, and each row belongs to
--- one organization. Indexes and constraints of several columns are in src/postgres/constraints.sql.
+-- one organization. Indexes and constraints of several columns are in src/postgres/schema/constraints.sql.
 
 -- A timestamptz that ISO 8601 can write with a year of four digits, without 'infinity'.
 create domain instant as timestamptz

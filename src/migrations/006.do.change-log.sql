@@ -1,4 +1,4 @@
--- The change log that the sync worker reads. Triggers (src/postgres/capture.sql) append the purchases
+-- The change log that the sync worker reads. Triggers (src/postgres/capture/capture.sql) append the purchases
 -- that a transaction changes, with its 64-bit transaction id. The worker compares this id with the
 -- snapshot that it has published, so a transaction that commits late is read exactly once.
 

@@ -8,7 +8,7 @@ import { unknownRoute } from '../http/response/errors.ts';
 import { serveFiles, staticFile } from '../http/response/static-files.ts';
 import { addVary } from '../http/response/vary.ts';
 import { packageFile } from '../process/package-files.ts';
-import { htmlFolders } from '../resources/record.ts';
+import { htmlFolders } from '../resources/record/record.ts';
 
 const description = "A read-only HTTP API over a shop's customers, purchases and campaigns.";
 const links = { docs: '/docs', openapi: '/openapi.json', health: '/healthz' } as const;

@@ -1,7 +1,7 @@
 import sql from 'sql-template-tag';
 import { decodeId, encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../process/operator-error.ts';
-import type { Database } from './pool.ts';
+import type { Database } from './connection/pool.ts';
 
 export type Organization = { readonly id: bigint; readonly name: string };
 

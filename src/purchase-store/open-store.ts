@@ -4,7 +4,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach, withConnection } from '../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
-import type { Current } from './current.ts';
 import {
   type Applied,
   applyLines,
@@ -15,9 +14,16 @@ import {
   updatePreviousChanges,
 } from './delta/delta.ts';
 import { loadDelta, type SavedDelta, saveDelta } from './delta/saved-delta.ts';
-import { createBaseLayout, layoutVersion, requireBase } from './layout.ts';
-import { checksumBefore, DamagedLogError, linesPerBatch, readRange, scanLog } from './log.ts';
-import type { StoreCatalogs } from './relations.ts';
+import type { Current } from './format/current.ts';
+import { createBaseLayout, layoutVersion, requireBase } from './format/layout.ts';
+import {
+  checksumBefore,
+  DamagedLogError,
+  linesPerBatch,
+  readRange,
+  scanLog,
+} from './format/log.ts';
+import type { StoreCatalogs } from './format/relations.ts';
 
 /** The bases that are attached to a DuckDB instance. */
 export type Bases<Content> = {

@@ -1,17 +1,17 @@
 import type { ResourceRoutes } from '../http/route.ts';
-import { attributes } from './attributes.ts';
-import { customers } from './customers.ts';
-import { emailCampaigns } from './email-campaigns.ts';
-import { flows } from './flows.ts';
+import { emailCampaigns } from './campaigns/email-campaigns.ts';
+import { flows } from './campaigns/flows.ts';
+import { templateCampaigns } from './campaigns/template-campaigns.ts';
+import { attributes } from './customers/attributes.ts';
+import { customers } from './customers/customers.ts';
+import { segments } from './customers/segments.ts';
+import { tags } from './customers/tags.ts';
 import { identity } from './identity.ts';
-import { purchaseChanges } from './purchase-changes.ts';
-import { purchaseExport } from './purchase-export.ts';
-import { purchaseStats } from './purchase-stats.ts';
-import { purchaseTimeSeries } from './purchase-time-series.ts';
-import { customerPurchases, purchases } from './purchases.ts';
-import { segments } from './segments.ts';
-import { tags } from './tags.ts';
-import { templateCampaigns } from './template-campaigns.ts';
+import { purchaseChanges } from './purchases/purchase-changes.ts';
+import { purchaseExport } from './purchases/purchase-export.ts';
+import { purchaseStats } from './purchases/purchase-stats.ts';
+import { purchaseTimeSeries } from './purchases/purchase-time-series.ts';
+import { customerPurchases, purchases } from './purchases/purchases.ts';
 
 /** All resources under /v1, in the order of the reference. */
 export const resources: readonly ResourceRoutes[] = [

@@ -7,7 +7,7 @@ import {
   parseExactly,
 } from '../http/response/exact-numbers.ts';
 import { integer } from '../http/response/wire.ts';
-import type { Field } from './record.ts';
+import type { Field } from './record/record.ts';
 
 /**
  * Fields that are stored as jsonb. Responses have the documented shape: values with another type or

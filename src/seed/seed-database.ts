@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { prepareSession } from '../postgres/session.ts';
+import { prepareSession } from '../postgres/connection/session.ts';
 import { drawInstants } from './calendar.ts';
 import { drawEmailCampaigns, drawTemplateCampaigns } from './campaigns.ts';
 import { copyRows, type Row } from './copy-rows.ts';

@@ -7,15 +7,15 @@ import sql, { raw } from 'sql-template-tag';
 import { detach, quotePath, runStatement } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { inTransaction } from '../../src/duckdb/transaction.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import {
   createPreviousPurchases,
   type PreviousPurchases,
-} from '../../src/purchase-store/last-purchases.ts';
-import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
+} from '../../src/purchase-store/format/last-purchases.ts';
+import { createBaseLayout, layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { syncToDisk } from '../files/sync-to-disk.ts';
-import { continueAfter } from './insert-purchases.ts';
-import { type LoadProgress, readLoadProgress } from './load-progress.ts';
+import { continueAfter } from './load/insert-purchases.ts';
+import { type LoadProgress, readLoadProgress } from './load/load-progress.ts';
 
 /** A base while it is written. */
 export type BaseFile = {

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
-import type { Database } from '../../src/postgres/pool.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
@@ -15,12 +15,12 @@ import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import type { ChangeGap } from '../tick/store.ts';
 import { unfinishedBasePath } from './base-file.ts';
 import type { Builder, BuildOptions } from './builder.ts';
-import { compact } from './compact.ts';
-import { loadLarge } from './load-large.ts';
-import { findSmall, loadSmall } from './load-small.ts';
-import { type MergeOptions, merge } from './merge.ts';
+import { compact } from './compact/compact.ts';
+import { type MergeOptions, merge } from './compact/merge.ts';
+import { isWorthSaving, readSavedRecords, saveDelta } from './compact/save-delta.ts';
+import { loadLarge } from './load/load-large.ts';
+import { findSmall, loadSmall } from './load/load-small.ts';
 import { createGapLog, discardFiles, prepare } from './new-files.ts';
-import { isWorthSaving, readSavedRecords, saveDelta } from './save-delta.ts';
 
 export type FileBuilderOptions = {
   readonly database: Database;

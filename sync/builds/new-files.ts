@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { currentOf, type FileStore } from '../files/file-store.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';

@@ -4,8 +4,8 @@ import {
   type Database,
   preparedStatement,
   withConnection,
-} from '../../src/postgres/pool.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+} from '../../src/postgres/connection/pool.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { unseenBy } from './changes.ts';
 import { isTokenKnown } from './history-token.ts';
 import { isPrunedBeyond, whyOfOtherHistory } from './log-sufficiency.ts';

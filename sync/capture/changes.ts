@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import sql, { type Sql } from 'sql-template-tag';
 import { maxPurchaseLineBytes } from '../../src/domain/purchase.ts';
-import { purchaseExpressions } from '../../src/postgres/purchase-select-list.ts';
+import { purchaseExpressions } from '../../src/postgres/lists/purchase-select-list.ts';
 import { OversizedRowError } from '../failure.ts';
 import { isUpsert, type Records } from './records.ts';
 import { setLocal } from './transaction-settings.ts';

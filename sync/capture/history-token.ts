@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import sql, { type Sql } from 'sql-template-tag';
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';
 
 /** Tokens belong to no organization. */

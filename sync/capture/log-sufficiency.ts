@@ -1,5 +1,9 @@
 import sql, { type Sql } from 'sql-template-tag';
-import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import {
+  type Connection,
+  type Database,
+  withSnapshot,
+} from '../../src/postgres/connection/pool.ts';
 import { confirmSnapshot, isTokenKnown } from './history-token.ts';
 import { takeSnapshot } from './snapshot.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';

@@ -1,8 +1,8 @@
 import sql, { raw } from 'sql-template-tag';
 import { formatInstant } from '../../src/domain/instant.ts';
-import type { CaptureProblem } from '../../src/postgres/capture.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { sourceIdentity } from '../../src/postgres/source-identity.ts';
+import type { CaptureProblem } from '../../src/postgres/capture/capture.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { sourceIdentity } from '../../src/postgres/connection/source-identity.ts';
 import { isTokenKnown } from './history-token.ts';
 import { isPrunedBeyond } from './log-sufficiency.ts';
 import { problemOf, type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';

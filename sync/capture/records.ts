@@ -1,4 +1,4 @@
-/** Records of one organization, as lines of its log (src/purchase-store/log.ts). */
+/** Records of one organization, as lines of its log (src/purchase-store/format/log.ts). */
 export type Records = { readonly lines: Buffer; readonly records: number };
 
 export const noRecords: Records = { lines: Buffer.alloc(0), records: 0 };

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import QueryStream from 'pg-query-stream';
 import type { Sql } from 'sql-template-tag';
-import { exactTypes } from '../../src/postgres/pool.ts';
+import { exactTypes } from '../../src/postgres/connection/pool.ts';
 
 /** A purchase's row in the order of `purchaseColumns`. */
 type SourceRow = (bigint | string | null)[];

@@ -5,9 +5,9 @@ import {
   captureFacts,
   captureFingerprint,
   captureProblem,
-} from '../../src/postgres/capture.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { databaseIdentity, timeline } from '../../src/postgres/source-identity.ts';
+} from '../../src/postgres/capture/capture.ts';
+import { databaseIdentity, timeline } from '../../src/postgres/connection/source-identity.ts';
+import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { CaptureError } from '../failure.ts';
 import type { SourceSnapshot } from './watermark.ts';
 

@@ -4,7 +4,7 @@ export type SourceSnapshot = {
   readonly snapshot: string;
   /** The start of the snapshot's transaction, in microseconds since 1970. */
   readonly asOf: bigint;
-  /** The identity of the database (src/postgres/source-identity.ts). */
+  /** The identity of the database (src/postgres/connection/source-identity.ts). */
   readonly database: string;
   /** Timeline, table and triggers. While these stay the same, the change log has all changes. */
   readonly fingerprint: string;

@@ -6,7 +6,7 @@ import {
   type WriterBatches,
 } from '../../src/engines/clickhouse/relations.ts';
 import { buildWriter } from '../../src/engines/clickhouse/schema.ts';
-import type { Connection, Database } from '../../src/postgres/pool.ts';
+import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import type { Builder, BuildOptions } from '../builds/builder.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';

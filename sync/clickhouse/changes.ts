@@ -3,7 +3,7 @@ import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
-import { linesById } from '../../src/purchase-store/log.ts';
+import { linesById } from '../../src/purchase-store/format/log.ts';
 import { isUpsert } from '../capture/records.ts';
 import { insertRows } from './insert.ts';
 
@@ -15,7 +15,7 @@ export type Batch = {
   readonly loadId?: string;
 };
 
-/** The changes of an organization, as lines of a log (src/purchase-store/log.ts). */
+/** The changes of an organization, as lines of a log (src/purchase-store/format/log.ts). */
 export type LoadChanges = {
   readonly organizationId: bigint;
   readonly loadId: string;

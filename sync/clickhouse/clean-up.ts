@@ -8,10 +8,13 @@ import {
   table,
 } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import {
+  isOfDatabase,
+  readDatabaseIdentity,
+} from '../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { isOfDatabase, readDatabaseIdentity } from '../../src/postgres/source-identity.ts';
-import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
+import { isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { readLoads, ticksOf } from './loads.ts';
 import { alteredTable, inShard, listOfNames, organizationOf } from './names.ts';
 

@@ -9,10 +9,10 @@ import {
 } from '../../src/engines/clickhouse/relations.ts';
 import { createTables } from '../../src/engines/clickhouse/schema.ts';
 import { type PublishedTick, readTicks } from '../../src/engines/clickhouse/ticks.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
+import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
 import type { ChangesRetention } from '../files/replaced-logs.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';

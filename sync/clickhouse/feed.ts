@@ -2,7 +2,7 @@ import sql, { raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import type { Load } from '../../src/engines/clickhouse/generation.ts';
 import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
-import { linesById } from '../../src/purchase-store/log.ts';
+import { linesById } from '../../src/purchase-store/format/log.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { ChangeGap } from '../tick/store.ts';
 import type { LoadChanges } from './changes.ts';

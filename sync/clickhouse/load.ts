@@ -6,8 +6,12 @@ import { to as copyTo } from 'pg-copy-streams';
 import sql from 'sql-template-tag';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
+import {
+  type Connection,
+  type Database,
+  withSnapshot,
+} from '../../src/postgres/connection/pool.ts';
+import { purchaseSelectList } from '../../src/postgres/lists/purchase-select-list.ts';
 import type { BuildOptions } from '../builds/builder.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';

@@ -4,7 +4,7 @@ import { type Load, loadColumnsSql, loadFrom } from '../../src/engines/clickhous
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import { table } from '../../src/engines/clickhouse/schema.ts';
 import type { PublishedTick } from '../../src/engines/clickhouse/ticks.ts';
-import { newestTick } from '../../src/purchase-store/published-tick.ts';
+import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 
 /** The newest loads of some organizations. */
 export async function readLoads(clickhouse: ClickHouse, condition: Sql): Promise<Load[]> {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { storageTable, type TableName } from '../../src/engines/clickhouse/schema.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 
 /** Of a writer, which no other process and no other attempt has. */
 export const newWriter = (): string => randomBytes(8).toString('hex');

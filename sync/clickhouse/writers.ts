@@ -2,7 +2,7 @@ import sql, { join, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import type { PublishedTick } from '../../src/engines/clickhouse/ticks.ts';
-import { type Shard, shardName } from '../../src/purchase-store/shard.ts';
+import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
 import { copyChanges } from './changes.ts';
 import { inShard, newWriter } from './names.ts';
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { destroyConnections } from '../../src/postgres/pool.ts';
+import { destroyConnections } from '../../src/postgres/connection/pool.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
-import { isOfShard } from '../../src/purchase-store/shard.ts';
+import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { readWorkers } from '../lock/worker-lock.ts';
 import { requestFromWorker } from '../worker/requests.ts';
 import { type WorkerContext, withOnlyWorker } from './worker-process.ts';

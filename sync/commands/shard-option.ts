@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 
 /** Parses an option: `1/4` is the first of four shards. */
 export function shardOption(text: string): Shard {

@@ -1,14 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { loggedWait } from '../../src/commands/database.ts';
-import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
-import { requireDatabase } from '../../src/postgres/require-database.ts';
+import {
+  createPool,
+  type Database,
+  destroyConnections,
+} from '../../src/postgres/connection/pool.ts';
+import { requireDatabase } from '../../src/postgres/connection/require-database.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { createLog } from '../../src/process/log.ts';
 import { warnOfLittleMemory } from '../../src/process/memory-limit.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { requireSameUser, restrictFolders } from '../../src/process/private-files.ts';
-import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
+import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { workerMemory } from '../../src/settings/memory-needs.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings/settings.ts';
 import { CaptureError, describeFailure } from '../failure.ts';

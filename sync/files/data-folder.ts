@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { withFileAdvice } from '../../src/process/file-advice.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { makeDataDirectory } from '../../src/process/private-files.ts';
-import { purchasesDirectory } from '../../src/purchase-store/current.ts';
+import { purchasesDirectory } from '../../src/purchase-store/format/current.ts';
 
 /** The UUID of the data folder. The first call creates the UUID. */
 export async function dataFolderId(dataDirectory: string): Promise<string> {

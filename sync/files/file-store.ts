@@ -3,18 +3,22 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import PQueue from 'p-queue';
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import { replaceFile } from '../../src/process/replace-file.ts';
 import {
   type Current,
   currentFile,
   organizationDirectory,
   serializeCurrent,
-} from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { appendBatches, emptyLog } from '../../src/purchase-store/log.ts';
-import { readTicks, tickPath, ticksDirectory } from '../../src/purchase-store/published-tick.ts';
-import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { appendBatches, emptyLog } from '../../src/purchase-store/format/log.ts';
+import {
+  readTicks,
+  tickPath,
+  ticksDirectory,
+} from '../../src/purchase-store/ticks/published-tick.ts';
+import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';

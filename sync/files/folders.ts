@@ -2,18 +2,21 @@ import { readdirSync, rmSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { decodeId } from '../../src/domain/public-id.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import {
+  isOfDatabase,
+  readDatabaseIdentity,
+} from '../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { isOfDatabase, readDatabaseIdentity } from '../../src/postgres/source-identity.ts';
+import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import {
   type Current,
   organizationDirectory,
   purchasesDirectory,
   readCurrent,
-} from '../../src/purchase-store/current.ts';
-import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 
 /** Readers with an open file keep the content until they close the file. */
 export async function removeOrganizationFolder(

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { type Current, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import {
   appendBatches,
   emptyLog,
@@ -11,7 +11,7 @@ import {
   readLines,
   recoverLog,
   scanLog,
-} from '../../src/purchase-store/log.ts';
+} from '../../src/purchase-store/format/log.ts';
 import type { Records } from '../capture/records.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { requireSpace } from './disk-space.ts';

@@ -4,8 +4,8 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach, quotePath } from '../../src/duckdb/connection.ts';
 import { isDamage, isInstanceLost } from '../../src/duckdb/damage.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
-import { purchasesDirectory } from '../../src/purchase-store/current.ts';
-import { type Shard, shardName } from '../../src/purchase-store/shard.ts';
+import { purchasesDirectory } from '../../src/purchase-store/format/current.ts';
+import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
 
 /** Another process has the files of a shard open. */
 export class OwnershipError extends OperatorError {}

@@ -1,4 +1,4 @@
-import type { ReplacedLog } from '../../src/purchase-store/current.ts';
+import type { ReplacedLog } from '../../src/purchase-store/format/current.ts';
 import type { NewLog, PublishedLog } from './log-files.ts';
 
 /** How long replaced logs stay for the change feed, and how many bytes those of an organization take. */

@@ -2,9 +2,9 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import sql from 'sql-template-tag';
-import type { Database } from '../../src/postgres/pool.ts';
-import { prepareSession } from '../../src/postgres/session.ts';
-import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { prepareSession } from '../../src/postgres/connection/session.ts';
+import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { workerSettings } from './session.ts';
 
 /**

@@ -8,7 +8,7 @@ import {
   queriedReadings,
   type Readings,
 } from '../../src/metrics/registry.ts';
-import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
+import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { MappingFailures } from '../status/mapping-failures.ts';
 import { type OrganizationState, organizationStates } from '../status/worker-state.ts';
 import type { StoredSize } from '../tick/store.ts';

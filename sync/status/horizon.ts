@@ -1,4 +1,4 @@
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 
 /** A transaction or slot that holds back the horizon of vacuum and of pruning. */
 export type HorizonHolder = {

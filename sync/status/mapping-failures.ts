@@ -1,4 +1,4 @@
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 
 /** Rows of a shop's tables that are not in purchases or customers as they should be (docs/your-data.md). */
 export type MappingFailures = {

@@ -1,10 +1,14 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { readLogEnd } from '../../src/purchase-store/log.ts';
-import { newestTick, readTicks, type TickFile } from '../../src/purchase-store/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { readLogEnd } from '../../src/purchase-store/format/log.ts';
+import {
+  newestTick,
+  readTicks,
+  type TickFile,
+} from '../../src/purchase-store/ticks/published-tick.ts';
+import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 import { changesIn } from '../files/log-files.ts';
 

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
-import type { Database } from '../../src/postgres/pool.ts';
 import { diskProblem } from '../../src/process/disk-reserve.ts';
-import { isOfShard } from '../../src/purchase-store/shard.ts';
+import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
 import { describeFailure, type Failure } from '../failure.ts';
 import {

@@ -3,8 +3,8 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../../src/process/json-file.ts';
 import { replaceFileSync } from '../../src/process/replace-file.ts';
-import { purchasesDirectory } from '../../src/purchase-store/current.ts';
-import { type Shard, shardName } from '../../src/purchase-store/shard.ts';
+import { purchasesDirectory } from '../../src/purchase-store/format/current.ts';
+import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
 
 /** A failure that the worker retries. */
 const failure = z.object({

@@ -1,5 +1,5 @@
-import type { Database } from '../../src/postgres/pool.ts';
-import type { TickFile } from '../../src/purchase-store/published-tick.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import type { TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import { type RunningWorker, readWorkers } from '../lock/worker-lock.ts';
 import { readWorkerState, type WorkerFailure } from './worker-state.ts';
 

@@ -1,4 +1,4 @@
-import type { Connection } from '../../src/postgres/pool.ts';
+import type { Connection } from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';

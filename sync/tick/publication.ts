@@ -2,8 +2,8 @@ import {
   type Exceptions,
   type PublishedTick,
   readBootId,
-} from '../../src/purchase-store/published-tick.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+} from '../../src/purchase-store/ticks/published-tick.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { Organizations } from '../organization.ts';
 import type { Store } from './store.ts';

@@ -1,9 +1,9 @@
 import sql, { raw } from 'sql-template-tag';
-import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { sourceIdentity } from '../../src/postgres/source-identity.ts';
-import { newestTick } from '../../src/purchase-store/published-tick.ts';
-import { isOfShard, type Shard, shardName } from '../../src/purchase-store/shard.ts';
-import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
+import { sourceIdentity } from '../../src/postgres/connection/source-identity.ts';
+import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
+import { isOfShard, type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
+import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';

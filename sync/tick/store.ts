@@ -1,5 +1,5 @@
-import type { TickFile } from '../../src/purchase-store/published-tick.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { Records } from '../capture/records.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 

@@ -1,4 +1,8 @@
-import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import {
+  type Connection,
+  type Database,
+  withSnapshot,
+} from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';

@@ -1,18 +1,21 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
+import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import {
   customerDictionary,
   labelDictionary,
   labelKey,
   labelTable,
-} from '../../src/purchase-store/layout.ts';
-import { creationQuarter, isQuarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
+} from '../../src/purchase-store/format/layout.ts';
+import {
+  creationQuarter,
+  isQuarterHourSql,
+} from '../../src/purchase-store/format/quarter-hours.ts';
 import {
   currentPurchases,
   dictionaryEntries,
   type StoreCatalogs,
-} from '../../src/purchase-store/relations.ts';
+} from '../../src/purchase-store/format/relations.ts';
 import { unseenBy } from '../capture/changes.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { stream } from '../capture/row-stream.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';

@@ -5,14 +5,14 @@ import {
   createPreviousPurchases,
   type Keys,
   keyColumns,
-} from '../../src/purchase-store/last-purchases.ts';
-import { dictionaries } from '../../src/purchase-store/layout.ts';
-import { previousQuarterNames } from '../../src/purchase-store/previous-purchases.ts';
+} from '../../src/purchase-store/format/last-purchases.ts';
+import { dictionaries } from '../../src/purchase-store/format/layout.ts';
+import { previousQuarterNames } from '../../src/purchase-store/format/previous-purchases.ts';
 import {
   currentPurchases,
   dictionaryEntries,
   type StoreCatalogs,
-} from '../../src/purchase-store/relations.ts';
+} from '../../src/purchase-store/format/relations.ts';
 
 /**
  * The reason why statistics over a base and a delta are wrong although the purchases are equal to those of

@@ -1,7 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Sql } from 'sql-template-tag';
 import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
-import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import type { StoreCatalogs } from '../../src/purchase-store/format/relations.ts';
 import { checksumInFile, rowHashesInFile } from './checksums.ts';
 import { whyInconsistent } from './consistency.ts';
 import {

@@ -8,12 +8,12 @@ import {
   type Current,
   organizationDirectory,
   readCurrent,
-} from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { DamagedLogError } from '../../src/purchase-store/log.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { DamagedLogError } from '../../src/purchase-store/format/log.ts';
 import { createBases, type OpenStore, openStore } from '../../src/purchase-store/open-store.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
+import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {

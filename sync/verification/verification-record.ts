@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../../src/process/json-file.ts';
 import { replaceFile } from '../../src/process/replace-file.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { type Repair, type Verification, verificationStates } from './verify.ts';
 
 /** The result of an organization's last verification, in a file beside its generations. */

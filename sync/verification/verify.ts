@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
-import type { Connection, Database } from '../../src/postgres/pool.ts';
+import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import {

@@ -1,7 +1,7 @@
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import type { Database } from '../../src/postgres/pool.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { pruneChangeLog } from '../capture/change-log.ts';
 import { exceptionsOf } from '../organization.ts';
 import type { Store } from '../tick/store.ts';

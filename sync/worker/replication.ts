@@ -1,8 +1,8 @@
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture/change-log.ts';
 import { isDataError } from '../failure.ts';
 import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';

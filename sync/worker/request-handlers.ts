@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import { takeDamageReports } from '../../src/purchase-store/damage/damage-reports.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { describeFailure } from '../failure.ts';
 import { damagedFiles, type Organizations } from '../organization.ts';
 import type { Store } from '../tick/store.ts';

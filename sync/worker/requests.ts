@@ -8,8 +8,8 @@ import { withFileAdvice } from '../../src/process/file-advice.ts';
 import { jsonOf, readJsonFile } from '../../src/process/json-file.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { draftSuffix, replaceFile } from '../../src/process/replace-file.ts';
-import { purchasesDirectory } from '../../src/purchase-store/current.ts';
-import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
+import { purchasesDirectory } from '../../src/purchase-store/format/current.ts';
+import { isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 
 /** A command asks the worker for a rebuild: a file in the data folder. The response is another file. */
 const request = z.object({

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { describeFailure } from '../failure.ts';
 import type { Stage } from '../metrics/metrics.ts';
 import {

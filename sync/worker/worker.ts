@@ -4,12 +4,12 @@ import { Registry } from 'prom-client';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { invalidatesInstance } from '../../src/duckdb/damage.ts';
 import { lacksTables } from '../../src/engines/clickhouse/client.ts';
-import { describeDatabaseFailure } from '../../src/postgres/database-failure.ts';
-import type { Database } from '../../src/postgres/pool.ts';
+import { describeDatabaseFailure } from '../../src/postgres/connection/database-failure.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
-import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
-import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
+import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
+import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { Builder } from '../builds/builder.ts';
 import {
   createWorkerMetrics,

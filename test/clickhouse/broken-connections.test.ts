@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import sql from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { table } from '../../src/engines/clickhouse/schema.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';

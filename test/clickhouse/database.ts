@@ -7,8 +7,8 @@ import {
   openClickHouse,
 } from '../../src/engines/clickhouse/client.ts';
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
 import {
   type ClickHouseStoreOptions,

@@ -5,7 +5,7 @@ import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/cl
 import { type Generation, newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { readPurchase } from '../../src/engines/clickhouse/list.ts';
 import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
 import { createClickHouseStore } from '../../sync/clickhouse/clickhouse-store.ts';
 import { openPublishedContents } from '../../sync/clickhouse/content.ts';

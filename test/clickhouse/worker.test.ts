@@ -11,7 +11,7 @@ import { listPurchases, readPurchase } from '../../src/engines/clickhouse/list.t
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
-import { createPool } from '../../src/postgres/pool.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
 import type { Organization } from '../../sync/organization.ts';
 import { createGate } from '../support/held-builds.ts';

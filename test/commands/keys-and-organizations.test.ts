@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { migrationLock } from '../../src/postgres/migrate.ts';
-import { withConnection } from '../../src/postgres/pool.ts';
+import { withConnection } from '../../src/postgres/connection/pool.ts';
+import { migrationLock } from '../../src/postgres/schema/migrate.ts';
 import { test } from '../support/fixtures.ts';
 import { createReaderRole } from '../support/role.ts';
 import { withoutForeignKeys } from '../support/rows.ts';

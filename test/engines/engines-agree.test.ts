@@ -14,8 +14,8 @@ import {
   statsDimensions,
 } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import {
   awkwardAmounts,
   awkwardInstants,

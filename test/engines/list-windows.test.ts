@@ -4,11 +4,11 @@ import sql, { empty, join, type Sql } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import type { PurchaseListQuery } from '../../src/domain/purchase-query.ts';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
-import { createGeneration, type Generation } from '../../src/engines/duckdb/generation.ts';
-import { listPurchases } from '../../src/engines/duckdb/list.ts';
-import { narrowWindow } from '../../src/engines/duckdb/page.ts';
-import { previousQuarterNames } from '../../src/purchase-store/previous-purchases.ts';
-import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
+import { listPurchases } from '../../src/engines/duckdb/list/list.ts';
+import { narrowWindow } from '../../src/engines/duckdb/list/page.ts';
+import { createGeneration, type Generation } from '../../src/engines/duckdb/serving/generation.ts';
+import { previousQuarterNames } from '../../src/purchase-store/format/previous-purchases.ts';
+import { quarterHourSql } from '../../src/purchase-store/format/quarter-hours.ts';
 import { test } from '../support/fixtures.ts';
 import { attachEmptyStore } from '../support/store-files.ts';
 

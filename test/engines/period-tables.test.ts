@@ -2,7 +2,7 @@ import sql, { type Sql } from 'sql-template-tag';
 import { expect } from 'vitest';
 import { parseInstant } from '../../src/domain/instant.ts';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
-import { createPeriodTables } from '../../src/engines/duckdb/period-tables.ts';
+import { createPeriodTables } from '../../src/engines/duckdb/calendar/period-tables.ts';
 import { test as it } from '../support/fixtures.ts';
 
 const bounds = (since: string, until: string) => ({

@@ -3,7 +3,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { QueryTimeoutError, QueueFullError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
-import { createQueryPool } from '../../src/engines/duckdb/query-pool.ts';
+import { createQueryPool } from '../../src/engines/duckdb/serving/query-pool.ts';
 import type { QueryQueueOptions } from '../../src/engines/query-queue.ts';
 import { test } from '../support/fixtures.ts';
 

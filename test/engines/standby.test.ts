@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
+import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
+import { migrate } from '../../src/postgres/schema/migrate.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 

@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import { expect, inject } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import type { Worker } from '../../sync/worker/worker.ts';
 import {
   createClickHouseWorker,

@@ -9,7 +9,7 @@ import type { PurchaseEngine, StoreFiles } from '../../src/domain/purchase-engin
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { fileReader } from '../http/formats/reading.ts';
 import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';

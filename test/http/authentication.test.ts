@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { revokeApiKey } from '../../src/postgres/api-keys.ts';
+import { revokeApiKey } from '../../src/postgres/keys/api-keys.ts';
 import { type Shop, test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';

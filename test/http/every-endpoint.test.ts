@@ -1,7 +1,7 @@
 import type { InjectOptions } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { test as it } from '../support/fixtures.ts';
 import type { Item } from '../support/paging.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { purchaseTable } from '../../src/resources/purchase-table.ts';
+import { purchaseTable } from '../../src/resources/purchases/purchase-table.ts';
 import { hasClickHouse, type OpenEngine, openEngine } from '../engines/store.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';

@@ -1,5 +1,5 @@
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { afterAll, describe, expect } from 'vitest';
-import { revokeApiKey } from '../../src/postgres/api-keys.ts';
+import { revokeApiKey } from '../../src/postgres/keys/api-keys.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
 import { listenAndConnect, type SocketClient, type SocketResponse } from '../support/sockets.ts';

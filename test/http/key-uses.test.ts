@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, vi } from 'vitest';
 import type { AppOptions } from '../../src/http/app.ts';
-import { createPool } from '../../src/postgres/pool.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
 import { lockTables } from '../support/locks.ts';

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { describe, expect, inject, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createCheckedApp } from '../support/openapi.ts';

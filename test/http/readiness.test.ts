@@ -1,6 +1,6 @@
 import { describe, expect, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createPool } from '../../src/postgres/pool.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
 import type { TestApi } from '../support/api.ts';
 import { test as it, type Shop } from '../support/fixtures.ts';
 import { createCheckedApp } from '../support/openapi.ts';

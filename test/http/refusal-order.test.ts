@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { revokeApiKey, type Scope } from '../../src/postgres/api-keys.ts';
+import { revokeApiKey, type Scope } from '../../src/postgres/keys/api-keys.ts';
 import { test } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, vi } from 'vitest';
-import { revokeApiKey } from '../../src/postgres/api-keys.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
+import { revokeApiKey } from '../../src/postgres/keys/api-keys.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { addKey, addOrganization } from '../support/shop.ts';

@@ -5,8 +5,8 @@ import {
   currentFile,
   organizationDirectory,
   readCurrent,
-} from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { lockTables } from '../support/locks.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { measuredTest as it, uncached } from './measured-api.ts';

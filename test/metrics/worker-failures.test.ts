@@ -5,8 +5,8 @@ import {
   currentFile,
   organizationDirectory,
   readCurrent,
-} from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { addCustomer, addOrganization, addPurchase, withoutCapture } from '../support/shop.ts';
 import { measuredTest as it } from './measured-worker.ts';
 

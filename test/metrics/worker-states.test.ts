@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { requestFromWorker } from '../../sync/worker/requests.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { scraperOf } from '../support/metrics.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
+import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { type Scrape, scraperOf } from '../support/metrics.ts';
 import {
   addCustomer,

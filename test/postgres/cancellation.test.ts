@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
+import { createPool, type Database, withConnection } from '../../src/postgres/connection/pool.ts';
 import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import type { PostgresProxy } from '../support/postgres-proxy.ts';

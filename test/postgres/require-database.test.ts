@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, inject } from 'vitest';
-import { migrate } from '../../src/postgres/migrate.ts';
-import { createPool } from '../../src/postgres/pool.ts';
-import { type DatabaseNeeds, requireDatabase } from '../../src/postgres/require-database.ts';
-import { apiRights, schemaVersion } from '../../src/postgres/schema.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
+import {
+  type DatabaseNeeds,
+  requireDatabase,
+} from '../../src/postgres/connection/require-database.ts';
+import { migrate } from '../../src/postgres/schema/migrate.ts';
+import { apiRights, schemaVersion } from '../../src/postgres/schema/schema.ts';
 import { test } from '../support/fixtures.ts';
 import { administer, databaseUrl, type TestDatabase } from '../support/postgres.ts';
 import type { PostgresProxy } from '../support/postgres-proxy.ts';

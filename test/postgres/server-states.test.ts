@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
 import { serverUser } from '../../src/embedded-postgres/server-user.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
-import { requireDatabase } from '../../src/postgres/require-database.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
+import { requireDatabase } from '../../src/postgres/connection/require-database.ts';
+import { migrate } from '../../src/postgres/schema/migrate.ts';
 import { test } from '../support/fixtures.ts';
 import { addOrganization } from '../support/shop.ts';
 

@@ -13,16 +13,27 @@ import {
   purchaseFromRow,
 } from '../../src/domain/purchase.ts';
 import { createInstance, detach, queryRows } from '../../src/duckdb/connection.ts';
-import { createGeneration } from '../../src/engines/duckdb/generation.ts';
-import { listPurchases } from '../../src/engines/duckdb/list.ts';
-import type { PeriodTables } from '../../src/engines/duckdb/period-tables.ts';
-import { purchaseStats } from '../../src/engines/duckdb/stats.ts';
+import type { PeriodTables } from '../../src/engines/duckdb/calendar/period-tables.ts';
+import { listPurchases } from '../../src/engines/duckdb/list/list.ts';
+import { createGeneration } from '../../src/engines/duckdb/serving/generation.ts';
+import { purchaseStats } from '../../src/engines/duckdb/statistics/stats.ts';
 import { createDelta, maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
-import { createPreviousPurchases } from '../../src/purchase-store/last-purchases.ts';
-import { createBaseLayout, dictionaries, entriesOfDelta } from '../../src/purchase-store/layout.ts';
-import { appendBatches, emptyLog } from '../../src/purchase-store/log.ts';
+import { createPreviousPurchases } from '../../src/purchase-store/format/last-purchases.ts';
+import {
+  createBaseLayout,
+  dictionaries,
+  entriesOfDelta,
+} from '../../src/purchase-store/format/layout.ts';
+import { appendBatches, emptyLog } from '../../src/purchase-store/format/log.ts';
+import { previousQuarterNames } from '../../src/purchase-store/format/previous-purchases.ts';
+import { quarterHourOf, quarterHourSql } from '../../src/purchase-store/format/quarter-hours.ts';
+import {
+  dictionaryEntries,
+  type StoreCatalogs,
+  selectEntries,
+} from '../../src/purchase-store/format/relations.ts';
 import {
   type Bases,
   createBases,
@@ -30,14 +41,7 @@ import {
   type OpenStore,
   openStore,
 } from '../../src/purchase-store/open-store.ts';
-import { previousQuarterNames } from '../../src/purchase-store/previous-purchases.ts';
-import { quarterHourOf, quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
-import {
-  dictionaryEntries,
-  type StoreCatalogs,
-  selectEntries,
-} from '../../src/purchase-store/relations.ts';
-import { insertPurchases } from '../../sync/builds/insert-purchases.ts';
+import { insertPurchases } from '../../sync/builds/load/insert-purchases.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { test } from '../support/fixtures.ts';
 import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';

@@ -2,7 +2,7 @@ import sql, { raw } from 'sql-template-tag';
 import { expect } from 'vitest';
 import { paymentStatuses } from '../../src/domain/purchase.ts';
 import { createInstance, streamChunks } from '../../src/duckdb/connection.ts';
-import { keyColumns } from '../../src/purchase-store/last-purchases.ts';
+import { keyColumns } from '../../src/purchase-store/format/last-purchases.ts';
 import { test } from '../support/fixtures.ts';
 import { attachEmptyBase } from '../support/store-files.ts';
 

@@ -13,7 +13,7 @@ import {
   readLines,
   recoverLog,
   scanLog,
-} from '../../src/purchase-store/log.ts';
+} from '../../src/purchase-store/format/log.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
 import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';

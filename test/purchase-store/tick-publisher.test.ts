@@ -12,9 +12,9 @@ import {
   readTicks,
   tickPath,
   ticksDirectory,
-} from '../../src/purchase-store/published-tick.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
+} from '../../src/purchase-store/ticks/published-tick.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
+import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import { test } from '../support/fixtures.ts';
 
 const exceptionsAt = (asOf: bigint): Exceptions =>
@@ -132,7 +132,10 @@ describe('the exceptions of a tick', () => {
   }) => {
     publisher.publish(tickOf(1, first, {}));
     const ticks = [first, second, third].map((each) => tickOf(0, each, {}));
-    const workerData = { module: builtProgram('src/purchase-store/tick-publisher.ts'), ticks };
+    const workerData = {
+      module: builtProgram('src/purchase-store/ticks/tick-publisher.ts'),
+      ticks,
+    };
     const publishing = new Worker(publishOften, {
       eval: true,
       workerData: { ...workerData, dataDirectory: newDirectory },

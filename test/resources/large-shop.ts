@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';

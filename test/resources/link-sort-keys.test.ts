@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
 import { describe, expect } from 'vitest';
-import { withConnection } from '../../src/postgres/pool.ts';
+import { withConnection } from '../../src/postgres/connection/pool.ts';
 import { test } from '../support/fixtures.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
-import { writeCoupons } from '../../src/resources/purchase-table.ts';
+import { writeCoupons } from '../../src/resources/purchases/purchase-table.ts';
 import { test } from '../support/fixtures.ts';
 import { addRow } from '../support/rows.ts';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, inject } from 'vitest';
-import { migrate } from '../../src/postgres/migrate.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
+import { migrate } from '../../src/postgres/schema/migrate.ts';
 import { test } from './fixtures.ts';
 import { openLeakSearch, registerSecret, requireNoLeaks } from './logged-lines.ts';
 import { sqlFile, sqlOf } from './markdown.ts';

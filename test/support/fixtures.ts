@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test as base } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { createTestApi, type TestApi } from './api.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';

@@ -1,7 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { serializePurchase } from '../../src/resources/purchase-wire.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { serializePurchase } from '../../src/resources/purchases/purchase-wire.ts';
 
 type Item = { readonly id: string; readonly deleted?: boolean };
 type Page = { readonly data: Item[]; readonly has_more: boolean; readonly next_cursor: string };

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
+import { migrate } from '../../src/postgres/schema/migrate.ts';
 import { administer, databaseUrl } from './postgres.ts';
 
 /**

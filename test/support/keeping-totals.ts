@@ -1,4 +1,4 @@
-import { type Database, withConnection } from '../../src/postgres/pool.ts';
+import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
 
 /** Moves value between purchases, or replaces purchases by others of the same value. */
 export async function writeKeepingTotals(

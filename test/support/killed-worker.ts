@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import { createRandomSource } from '../../src/seed/random-source.ts';
 import { writeKeepingTotals } from './keeping-totals.ts';
 import type { Program } from './program.ts';

@@ -1,4 +1,4 @@
-import type { Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 
 /** Locks tables until the returned function is called. */
 export async function lockTables(

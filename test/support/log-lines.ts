@@ -15,7 +15,7 @@ const marks: Readonly<Record<string, string>> = {
 const field = (value: PurchaseRow[number]): string =>
   value === null ? '\\N' : String(value).replace(/[\\\b\f\n\r\t\v]/g, (each) => marks[each] ?? '');
 
-/** The line of a purchase in a log (src/purchase-store/log.ts). */
+/** The line of a purchase in a log (src/purchase-store/format/log.ts). */
 export const upsertLine = (row: PurchaseRow): string => `u\t${row.map(field).join('\t')}\n`;
 
 export const deleteLine = (id: bigint): string => `d\t${id}\n`;

@@ -1,6 +1,6 @@
 import { type Logger, pino } from 'pino';
 import type { Registry } from 'prom-client';
-import { type Database, withConnection } from '../../src/postgres/pool.ts';
+import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
 import { serializeError } from '../../src/process/error-text.ts';
 
 /** Log lines and metrics of the service in this process, and what its programs write to standard error. */

@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { NoGenerationError, type PurchaseReader } from '../../src/domain/purchase-engine.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { type Connection, type Database, withConnection } from '../../src/postgres/pool.ts';
+import {
+  type Connection,
+  type Database,
+  withConnection,
+} from '../../src/postgres/connection/pool.ts';
+import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { addCustomer, addPurchase } from './shop.ts';
 
 type Shown = { readonly value: bigint; readonly asOf: bigint };

@@ -8,8 +8,8 @@ import {
   type EmbeddedPostgres,
   startEmbeddedPostgres,
 } from '../../src/embedded-postgres/cluster.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
+import { migrate } from '../../src/postgres/schema/migrate.ts';
 import { openLeakSearch, requireNoLeaks } from './logged-lines.ts';
 import { childrenOf } from './processes.ts';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
 import { openLeakSearch, requireNoLeaks } from './logged-lines.ts';
 
 export type TestDatabase = {

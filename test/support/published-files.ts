@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { type Current, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 
 /** What CURRENT names in an organization's folder; null if nothing is published. */
 export const publishedFiles = (folder: string): Current | null =>

@@ -5,11 +5,11 @@ import { type Purchase, paymentStatuses } from '../../src/domain/purchase.ts';
 import type { PurchaseEngine, PurchaseReader } from '../../src/domain/purchase-engine.ts';
 import { quotePath } from '../../src/duckdb/connection.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
+import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 
 /** The instant that the published files show. */

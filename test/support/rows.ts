@@ -1,4 +1,8 @@
-import { type Connection, type Database, withConnection } from '../../src/postgres/pool.ts';
+import {
+  type Connection,
+  type Database,
+  withConnection,
+} from '../../src/postgres/connection/pool.ts';
 import { registerRow } from './logged-lines.ts';
 
 /** Adds a row to a table and returns its id. Objects are stored as JSON. */

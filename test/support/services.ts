@@ -3,8 +3,8 @@ import type { ChangeFeed } from '../../src/domain/purchase-changes.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createExportWriter } from '../../src/exports/export-process.ts';
 import type { Services } from '../../src/http/services.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
 
 export const testExportWriter = createExportWriter({
   threads: 2,

@@ -1,6 +1,6 @@
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
-import { createApiKey, type Scope } from '../../src/postgres/api-keys.ts';
-import type { Connection, Database } from '../../src/postgres/pool.ts';
+import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
+import { createApiKey, type Scope } from '../../src/postgres/keys/api-keys.ts';
 import { registerRow, registerSecret } from './logged-lines.ts';
 
 /** Adds an organization and returns its id. */

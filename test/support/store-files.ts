@@ -3,18 +3,18 @@ import { basename } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { quotePath } from '../../src/duckdb/connection.ts';
 import { replaceFileSync } from '../../src/process/replace-file.ts';
+import { createDelta } from '../../src/purchase-store/delta/delta.ts';
 import {
   type Current,
   currentFile,
   organizationDirectory,
   serializeCurrent,
-} from '../../src/purchase-store/current.ts';
-import { createDelta } from '../../src/purchase-store/delta/delta.ts';
-import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
-import { readBootId, type TickFile } from '../../src/purchase-store/published-tick.ts';
-import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { createBaseLayout, layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import type { StoreCatalogs } from '../../src/purchase-store/format/relations.ts';
+import { readBootId, type TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
+import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import type { Records } from '../../sync/capture/records.ts';
 import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 

@@ -6,10 +6,10 @@ import {
   type Current,
   organizationDirectory,
   readCurrent,
-} from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { appendBatches, recoverLog } from '../../src/purchase-store/log.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { appendBatches, recoverLog } from '../../src/purchase-store/format/log.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import {

@@ -1,8 +1,8 @@
 import { describe, expect } from 'vitest';
-import { findCredential } from '../../src/postgres/api-keys.ts';
-import { secretHash } from '../../src/postgres/key-secret.ts';
-import type { Database } from '../../src/postgres/pool.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { findCredential } from '../../src/postgres/keys/api-keys.ts';
+import { secretHash } from '../../src/postgres/keys/key-secret.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { publishedFiles } from '../support/published-files.ts';

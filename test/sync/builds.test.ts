@@ -5,7 +5,7 @@ import { describe, expect, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { reserveBytes } from '../../src/process/disk-reserve.ts';
 import { jsonOf } from '../../src/process/json-file.ts';
-import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
+import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { mergedBasePath } from '../../sync/builds/base-file.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { recordedLog } from '../http/recorded-log.ts';

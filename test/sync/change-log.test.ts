@@ -6,9 +6,9 @@ import {
   type Database,
   withConnection,
   withSnapshot,
-} from '../../src/postgres/pool.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+} from '../../src/postgres/connection/pool.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { pollChangeLog, pruneChangeLog } from '../../sync/capture/change-log.ts';
 import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';

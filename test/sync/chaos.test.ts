@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
+import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import {
   checkAtRandomTimes,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { NoGenerationError, type PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import type { Connection, Database } from '../../src/postgres/pool.ts';
+import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { type Activity, failpoints } from '../support/failpoints/failpoints.ts';
 import { test } from '../support/fixtures.ts';

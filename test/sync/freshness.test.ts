@@ -1,11 +1,15 @@
 import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
-import { withConnection, withSnapshot } from '../../src/postgres/pool.ts';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { readTicks, tickPath, ticksDirectory } from '../../src/purchase-store/published-tick.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { createTickPublisher } from '../../src/purchase-store/tick-publisher.ts';
+import { withConnection, withSnapshot } from '../../src/postgres/connection/pool.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
+import {
+  readTicks,
+  tickPath,
+  ticksDirectory,
+} from '../../src/purchase-store/ticks/published-tick.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
+import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import { pollChangeLog } from '../../sync/capture/change-log.ts';
 import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';

@@ -2,7 +2,11 @@ import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { newestTick, readTicks, type TickFile } from '../../src/purchase-store/published-tick.ts';
+import {
+  newestTick,
+  readTicks,
+  type TickFile,
+} from '../../src/purchase-store/ticks/published-tick.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { test } from '../support/fixtures.ts';

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { createPool } from '../../src/postgres/pool.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
 import { test } from '../support/fixtures.ts';
 import type { PostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';

@@ -12,10 +12,14 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { readLogEnd } from '../../src/purchase-store/log.ts';
-import { readTicks, type TickFile, tickPath } from '../../src/purchase-store/published-tick.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
+import { readLogEnd } from '../../src/purchase-store/format/log.ts';
+import {
+  readTicks,
+  type TickFile,
+  tickPath,
+} from '../../src/purchase-store/ticks/published-tick.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createFileStore } from '../../sync/files/file-store.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';

@@ -4,7 +4,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { serializeError } from '../../src/process/error-text.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { describeFailure } from '../../sync/failure.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { isolatedTest, test } from '../support/fixtures.ts';

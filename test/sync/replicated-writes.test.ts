@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { withConnection } from '../../src/postgres/pool.ts';
+import { withConnection } from '../../src/postgres/connection/pool.ts';
 import { test } from '../support/fixtures.ts';
 import { sqlFile, sqlOf } from '../support/markdown.ts';
 import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';

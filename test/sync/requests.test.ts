@@ -12,11 +12,17 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { decodeId, encodeId } from '../../src/domain/public-id.ts';
-import { captureSql } from '../../src/postgres/capture.ts';
-import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
-import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
-import { sendDamageReport, takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { captureSql } from '../../src/postgres/capture/capture.ts';
+import { createPool, type Database, withConnection } from '../../src/postgres/connection/pool.ts';
+import {
+  sendDamageReport,
+  takeDamageReports,
+} from '../../src/purchase-store/damage/damage-reports.ts';
+import {
+  organizationDirectory,
+  purchasesDirectory,
+} from '../../src/purchase-store/format/current.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { workerSettings } from '../../sync/lock/session.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { requestFromWorker, takeRequests } from '../../sync/worker/requests.ts';

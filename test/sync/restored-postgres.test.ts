@@ -1,6 +1,10 @@
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { type Connection, type Database, withConnection } from '../../src/postgres/pool.ts';
+import {
+  type Connection,
+  type Database,
+  withConnection,
+} from '../../src/postgres/connection/pool.ts';
 import { createTestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
 import { startPostgresServer } from '../support/postgres-server.ts';

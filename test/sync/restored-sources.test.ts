@@ -2,8 +2,8 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { captureSql } from '../../src/postgres/capture.ts';
-import { type Database, withConnection } from '../../src/postgres/pool.ts';
+import { captureSql } from '../../src/postgres/capture/capture.ts';
+import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import {
   areEqual,

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { createPool } from '../../src/postgres/pool.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
 import type { Step } from '../support/failpoints/failpoints.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
 import { heldBuilds, withBuilder } from '../support/held-builds.ts';

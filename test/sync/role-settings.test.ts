@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { describe, expect } from 'vitest';
-import { createPool } from '../../src/postgres/pool.ts';
-import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { workerSettings } from '../../sync/lock/session.ts';
 import { tryWorkerLock } from '../../sync/lock/worker-lock.ts';
 import { test } from '../support/fixtures.ts';

@@ -2,7 +2,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { readTicks } from '../../src/purchase-store/published-tick.ts';
+import { readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import { createFileStore } from '../../sync/files/file-store.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { publishedFiles } from '../support/published-files.ts';

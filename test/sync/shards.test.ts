@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
+import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { addMarker, type Marker, untilShown } from '../support/marker.ts';
 import { areEqual, publishedPurchases, storedPurchases } from '../support/published.ts';

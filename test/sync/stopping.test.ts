@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
-import { createPool } from '../../src/postgres/pool.ts';
+import { createPool } from '../../src/postgres/connection/pool.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { createFileBuilder } from '../../sync/builds/file-builder.ts';
 import { followChanges } from '../../sync/commands/worker-process.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect } from 'vitest';
-import { currentFile } from '../../src/purchase-store/current.ts';
+import { currentFile } from '../../src/purchase-store/format/current.ts';
 import {
   addPurchases,
   keepFolder,

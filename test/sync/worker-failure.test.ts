@@ -2,12 +2,15 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
+import { createPool } from '../../src/postgres/connection/pool.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
-import { createPool } from '../../src/postgres/pool.ts';
 import { draftSuffix } from '../../src/process/replace-file.ts';
-import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
-import { tickPath, ticksDirectory } from '../../src/purchase-store/published-tick.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import {
+  organizationDirectory,
+  purchasesDirectory,
+} from '../../src/purchase-store/format/current.ts';
+import { tickPath, ticksDirectory } from '../../src/purchase-store/ticks/published-tick.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../sync/status/status.ts';
 import { test } from '../support/fixtures.ts';

@@ -14,8 +14,8 @@ import {
   currentFile,
   organizationDirectory,
   purchasesDirectory,
-} from '../../src/purchase-store/current.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
+} from '../../src/purchase-store/format/current.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { readStatus } from '../../sync/status/status.ts';
 import { formatStatus } from '../../sync/status/status-table.ts';

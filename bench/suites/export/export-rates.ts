@@ -1,6 +1,6 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { purchaseColumns, purchaseLabels } from '../../../src/domain/purchase.ts';
-import { labelKey, labelTable } from '../../../src/purchase-store/layout.ts';
+import { labelKey, labelTable } from '../../../src/purchase-store/format/layout.ts';
 import { withPeakOfFamily } from '../../measure/process-usage.ts';
 import { inRounds, type Time, timed, wall } from '../../measure/rounds.ts';
 import { ratioOf, type Summary, summaryOf } from '../../measure/statistics.ts';

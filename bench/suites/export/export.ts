@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createApiKey } from '../../../src/postgres/api-keys.ts';
+import { createApiKey } from '../../../src/postgres/keys/api-keys.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
 import { residentBytesOfFamily, withPeakOfFamily } from '../../measure/process-usage.ts';
 import { inRounds, time } from '../../measure/rounds.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readTicks } from '../../../src/purchase-store/published-tick.ts';
+import { readTicks } from '../../../src/purchase-store/ticks/published-tick.ts';
 import { readUsage } from '../../measure/process-usage.ts';
 import { median } from '../../measure/statistics.ts';
 import { describeWarnings, mebibytes, tableOf } from '../../report/tables.ts';

@@ -1,6 +1,6 @@
 import sql, { raw } from 'sql-template-tag';
 import { paymentStatuses, purchaseColumns } from '../../../src/domain/purchase.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { createRandomSource, type RandomSource } from '../../../src/seed/random-source.ts';
 import type { Scope } from '../../runner/scope.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';

@@ -1,7 +1,7 @@
 import Fastify from 'fastify';
 import { createProgram, runProgram } from '../../../src/commands/command-line.ts';
 import { createKeyCheck } from '../../../src/http/auth/authentication.ts';
-import { createPool } from '../../../src/postgres/pool.ts';
+import { createPool } from '../../../src/postgres/connection/pool.ts';
 import { untilAborted, untilStopped } from '../../../src/process/stop-signals.ts';
 import { readSettings, requireDatabaseUrl } from '../../../src/settings/settings.ts';
 

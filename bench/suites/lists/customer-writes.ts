@@ -1,4 +1,4 @@
-import { withConnection } from '../../../src/postgres/pool.ts';
+import { withConnection } from '../../../src/postgres/connection/pool.ts';
 import { time } from '../../measure/rounds.ts';
 import { type Summary, summarize } from '../../measure/statistics.ts';
 import type { BenchmarkDatabase } from '../../setup/postgres.ts';

@@ -1,5 +1,5 @@
 import { encodeId } from '../../../src/domain/public-id.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
 import type { Group, ListShop } from './list-shop.ts';
 
 export type ListQuery = { readonly name: string; readonly url: string };

@@ -1,4 +1,4 @@
-import type { Database } from '../../../src/postgres/pool.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
 import type { Scope } from '../../runner/scope.ts';
 import type { BenchmarkDatabase } from '../../setup/postgres.ts';
 import { type BenchmarkShop, seedShop } from '../../setup/shops.ts';

@@ -1,5 +1,5 @@
 import { createPostgresEngine } from '../../../src/engines/postgres/engine.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { inRounds, timed, wall } from '../../measure/rounds.ts';
 import { quantile, summaryOf } from '../../measure/statistics.ts';
 import { decimal, spread, tableOf } from '../../report/tables.ts';

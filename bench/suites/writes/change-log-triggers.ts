@@ -1,10 +1,10 @@
-import type { Connection } from '../../../src/postgres/pool.ts';
+import type { Connection } from '../../../src/postgres/connection/pool.ts';
 
 /** Whether the triggers that append to the change log are enabled. */
 export type TriggerState = 'with' | 'without';
 
 const actions: Readonly<Record<TriggerState, string>> = {
-  // As src/postgres/capture.sql leaves them: the row trigger fires for replicas alone.
+  // As src/postgres/capture/capture.sql leaves them: the row trigger fires for replicas alone.
   with: `case when tgtype & 1 = 1 then 'enable replica' else 'enable' end`,
   without: `'disable'`,
 };

@@ -1,4 +1,4 @@
-import { type Connection, withConnection } from '../../../src/postgres/pool.ts';
+import { type Connection, withConnection } from '../../../src/postgres/connection/pool.ts';
 import { inRounds } from '../../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../../measure/statistics.ts';
 import { percent, spread, tableOf } from '../../report/tables.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../domain/purchase-changes.ts';
 import { createWaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createWaiters, type Waiter } from '../../domain/waiters.ts';
-import { newestTick } from '../../purchase-store/published-tick.ts';
+import { newestTick } from '../../purchase-store/ticks/published-tick.ts';
 import type { QueryQueue } from '../query-queue.ts';
 import type { ClickHouse } from './client.ts';
 import type { FindGeneration, Generation } from './generation.ts';

@@ -1,6 +1,6 @@
 import sql, { raw } from 'sql-template-tag';
-import { newestTick, type TickWatermark } from '../../purchase-store/published-tick.ts';
-import { shownWatermark } from '../../purchase-store/shown.ts';
+import { newestTick, type TickWatermark } from '../../purchase-store/ticks/published-tick.ts';
+import { shownWatermark } from '../../purchase-store/ticks/shown.ts';
 import { type ClickHouse, type ClickHouseRow, lacksTables } from './client.ts';
 import { type GenerationRows, isOfWriters, type WriterBatches } from './relations.ts';
 import { buildWriter, table } from './schema.ts';

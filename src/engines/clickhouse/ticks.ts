@@ -1,5 +1,5 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { readBootId, type TickFile } from '../../purchase-store/published-tick.ts';
+import { readBootId, type TickFile } from '../../purchase-store/ticks/published-tick.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import type { WriterBatches } from './relations.ts';
 import { table } from './schema.ts';

@@ -14,18 +14,18 @@ import { bytesOf } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import type { QueryQueueOptions } from '../query-queue.ts';
-import type { Generation } from './generation.ts';
-import { interruptible } from './interruption.ts';
-import { findPurchase, listPurchases } from './list.ts';
-import { createPeriodTables, type PeriodTables } from './period-tables.ts';
-import { createQueryPool, type QueryPool } from './query-pool.ts';
+import { createPeriodTables, type PeriodTables } from './calendar/period-tables.ts';
+import { findPurchase, listPurchases } from './list/list.ts';
+import type { Generation } from './serving/generation.ts';
+import { interruptible } from './serving/interruption.ts';
+import { createQueryPool, type QueryPool } from './serving/query-pool.ts';
 import {
   createOrganizations,
   type Organizations,
   type OrganizationsOptions,
-} from './served-organizations.ts';
-import { doStatsReadFirsts, purchaseStats } from './stats.ts';
-import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './time-series.ts';
+} from './serving/served-organizations.ts';
+import { doStatsReadFirsts, purchaseStats } from './statistics/stats.ts';
+import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
   Pick<OrganizationsOptions, 'dataDirectory' | 'onError'> &

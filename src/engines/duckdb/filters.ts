@@ -3,9 +3,9 @@ import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseLabel, trackingLabels } from '../../domain/purchase.ts';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { labelKey } from '../../purchase-store/layout.ts';
+import { labelKey } from '../../purchase-store/format/layout.ts';
 import { filterConditions } from '../filter-conditions.ts';
-import type { LabelCache, WantedValues } from './labels.ts';
+import type { LabelCache, WantedValues } from './serving/labels.ts';
 
 /**
  * The condition of matching purchases, for lists and statistics. Null if a filter's value is in

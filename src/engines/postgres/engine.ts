@@ -8,8 +8,13 @@ import type {
   PurchaseReader,
   QueuedRead,
 } from '../../domain/purchase-engine.ts';
-import { microsecondsOf } from '../../postgres/instants.ts';
-import { type Database, firstRow, inSnapshot, withConnection } from '../../postgres/pool.ts';
+import {
+  type Database,
+  firstRow,
+  inSnapshot,
+  withConnection,
+} from '../../postgres/connection/pool.ts';
+import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';

@@ -8,8 +8,8 @@ import type {
   PurchaseListQuery,
   PurchasePlace,
 } from '../../domain/purchase-query.ts';
-import { microsecondsOf } from '../../postgres/instants.ts';
-import { purchaseSelectList } from '../../postgres/purchase-select-list.ts';
+import { microsecondsOf } from '../../postgres/lists/instants.ts';
+import { purchaseSelectList } from '../../postgres/lists/purchase-select-list.ts';
 import { purchasesMatching } from './filters.ts';
 
 export async function listPurchases(

@@ -8,7 +8,7 @@ import {
   type PurchaseStatsQuery,
 } from '../../domain/purchase-query.ts';
 import { zoneOffsets } from '../../domain/time-zone.ts';
-import { microsecondsOf } from '../../postgres/instants.ts';
+import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';
 

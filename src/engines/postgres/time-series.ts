@@ -9,7 +9,7 @@ import {
   type PurchaseTimeSeriesQuery,
 } from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
-import { microsecondsOf } from '../../postgres/instants.ts';
+import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';

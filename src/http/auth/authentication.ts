@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Database } from '../../postgres/connection/pool.ts';
 import {
   type Credential,
   findCredential,
   findCredentialAndCount,
-} from '../../postgres/api-keys.ts';
-import { secretHash } from '../../postgres/key-secret.ts';
-import type { Database } from '../../postgres/pool.ts';
-import type { Usage } from '../../postgres/rate-limits.ts';
+} from '../../postgres/keys/api-keys.ts';
+import { secretHash } from '../../postgres/keys/key-secret.ts';
+import type { Usage } from '../../postgres/keys/rate-limits.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { clientNetwork } from '../client-network.ts';
 import type { HttpObserver } from '../observer.ts';

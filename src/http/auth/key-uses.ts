@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { recordKeyUses } from '../../postgres/key-uses.ts';
-import type { Database } from '../../postgres/pool.ts';
+import type { Database } from '../../postgres/connection/pool.ts';
+import { recordKeyUses } from '../../postgres/keys/key-uses.ts';
 
 const intervalMs = 60_000;
 

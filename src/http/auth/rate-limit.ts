@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
-import type { Database } from '../../postgres/pool.ts';
-import { countEvent, deleteOldCounts, type Usage } from '../../postgres/rate-limits.ts';
+import type { Database } from '../../postgres/connection/pool.ts';
+import { countEvent, deleteOldCounts, type Usage } from '../../postgres/keys/rate-limits.ts';
 import type { Limit } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { earliestInstant, latestInstant } from '../../domain/instant.ts';
 import { decodeId, encodeId, type IdentifiedResource, idPattern } from '../../domain/public-id.ts';
-import type { KeysetOrder } from '../../postgres/keyset-statement.ts';
+import type { KeysetOrder } from '../../postgres/lists/keyset-statement.ts';
 import { ApiError } from '../response/errors.ts';
 
 /** Where a page begins: after this item, at the place that it had when the previous page ended. */

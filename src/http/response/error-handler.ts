@@ -7,8 +7,8 @@ import {
   QueueFullError,
   StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
-import type { Credential } from '../../postgres/api-keys.ts';
-import { describeDatabaseFailure } from '../../postgres/database-failure.ts';
+import { describeDatabaseFailure } from '../../postgres/connection/database-failure.ts';
+import type { Credential } from '../../postgres/keys/api-keys.ts';
 import type { HttpObserver } from '../observer.ts';
 import { isClientDisconnect } from '../request/client-disconnect.ts';
 import { probes } from '../server/health.ts';

@@ -2,10 +2,13 @@ import type { FastifyInstance } from 'fastify';
 import pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { z } from 'zod';
-import { describeDatabaseFailure, type TableRights } from '../../postgres/database-failure.ts';
-import { microsecondsOf } from '../../postgres/instants.ts';
-import { type Database, firstRow } from '../../postgres/pool.ts';
-import { findTableProblem } from '../../postgres/schema.ts';
+import {
+  describeDatabaseFailure,
+  type TableRights,
+} from '../../postgres/connection/database-failure.ts';
+import { type Database, firstRow } from '../../postgres/connection/pool.ts';
+import { microsecondsOf } from '../../postgres/lists/instants.ts';
+import { findTableProblem } from '../../postgres/schema/schema.ts';
 import { waitForPostgres } from './postgres-silence.ts';
 
 /** Health checks for operators: outside /v1, without a key, and part of the OpenAPI document. */

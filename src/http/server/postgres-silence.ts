@@ -1,4 +1,4 @@
-import { type Database, lastResponseAt } from '../../postgres/pool.ts';
+import { type Database, lastResponseAt } from '../../postgres/connection/pool.ts';
 
 /** Postgres neither responds nor refuses: the server is frozen, or the network drops packets. */
 export class SilenceError extends Error {

@@ -5,9 +5,9 @@ import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
-import { createDeltaLayout, supersededColumns } from '../layout.ts';
-import { quarterHourOf } from '../quarter-hours.ts';
-import type { StoreCatalogs } from '../relations.ts';
+import { createDeltaLayout, supersededColumns } from '../format/layout.ts';
+import { quarterHourOf } from '../format/quarter-hours.ts';
+import type { StoreCatalogs } from '../format/relations.ts';
 import {
   createDictionaryKeys,
   type DictionaryKeys,

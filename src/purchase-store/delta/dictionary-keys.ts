@@ -3,8 +3,8 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
-import { type Dictionary, dictionaries, firstKey, positionOf } from '../layout.ts';
-import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
+import { type Dictionary, dictionaries, firstKey, positionOf } from '../format/layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 
 /** A customer's id, or a label. */
 export type DictionaryValue = bigint | string;

@@ -17,8 +17,8 @@ import {
   noLabel,
   placeholderCustomer,
   storedColumns,
-} from '../layout.ts';
-import { quarterHourOf } from '../quarter-hours.ts';
+} from '../format/layout.ts';
+import { quarterHourOf } from '../format/quarter-hours.ts';
 import type { DictionaryKeys, DictionaryValue, Keys } from './dictionary-keys.ts';
 
 /** The columns of encoded purchases, in the order of the table `purchase`. */

@@ -3,9 +3,9 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
-import { previousStatus } from '../last-purchases.ts';
-import { labelDictionary } from '../layout.ts';
-import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
+import { previousStatus } from '../format/last-purchases.ts';
+import { labelDictionary } from '../format/layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 import {
   columnDefinitions,
   columnTypes,

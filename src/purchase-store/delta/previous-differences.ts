@@ -1,10 +1,10 @@
 import { type DuckDBConnection, DuckDBTimestampValue, type DuckDBValue } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { streamChunks } from '../../duckdb/connection.ts';
-import { labelKey } from '../layout.ts';
-import { previousQuarters } from '../previous-purchases.ts';
-import { creationQuarter } from '../quarter-hours.ts';
-import type { StoreCatalogs } from '../relations.ts';
+import { labelKey } from '../format/layout.ts';
+import { previousQuarters } from '../format/previous-purchases.ts';
+import { creationQuarter } from '../format/quarter-hours.ts';
+import type { StoreCatalogs } from '../format/relations.ts';
 import { typesOf } from './encode.ts';
 
 const quarter = creationQuarter.name;

@@ -7,9 +7,9 @@ import {
   purchaseColumns,
 } from '../../domain/purchase.ts';
 import { queryRows, quotePath } from '../../duckdb/connection.ts';
-import { type EncodedTable, encodedPurchases, extendDictionaries } from '../encoding.ts';
-import { entriesOfDelta, supersededColumns } from '../layout.ts';
-import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
+import { type EncodedTable, encodedPurchases, extendDictionaries } from '../format/encoding.ts';
+import { entriesOfDelta, supersededColumns } from '../format/layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 import { escapes } from './records.ts';
 
 /** Lines of a log after those that a delta shows. */

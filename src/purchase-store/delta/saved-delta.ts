@@ -4,8 +4,8 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { detach, queryRows, quotePath, runStatement } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isDamage } from '../../duckdb/damage.ts';
-import type { Current } from '../current.ts';
-import { layoutVersion } from '../layout.ts';
+import type { Current } from '../format/current.ts';
+import { layoutVersion } from '../format/layout.ts';
 
 /** What a saved delta shows: a part of a log from its beginning, over a base. */
 export type SavedDelta = Pick<Current, 'layoutVersion' | 'base' | 'log'> & {

@@ -3,7 +3,7 @@ import { afterAll, describe, expect } from 'vitest';
 import { encodeId } from '../../../src/domain/public-id.ts';
 import { seriesDimensions, statsDimensions } from '../../../src/domain/purchase-query.ts';
 import type { TableColumn } from '../../../src/http/formats/table.ts';
-import { purchaseTable } from '../../../src/resources/purchase-table.ts';
+import { purchaseTable } from '../../../src/resources/purchases/purchase-table.ts';
 import { awkwardPurchase } from '../../support/awkward-purchases.ts';
 import { test } from '../../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../../support/shop.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
+import { isOfDatabase, sourceIdentity } from '../../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
-import { isOfDatabase, sourceIdentity } from '../../../src/postgres/source-identity.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import {
   difference,

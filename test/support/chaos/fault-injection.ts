@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
 import { encodeId } from '../../../src/domain/public-id.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import type { Disk } from '../disk.ts';
 import type { PostgresServer } from '../postgres-server.ts';

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { purchaseColumns } from '../../../src/domain/purchase.ts';
 import { NoChangeFeedError, UnknownPositionError } from '../../../src/domain/purchase-changes.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
+import { servedSource } from '../../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
-import { servedSource } from '../../../src/postgres/source-identity.ts';
-import { createChangeFeed } from '../../../src/purchase-store/change-feed.ts';
-import { servedSourceOf } from '../../../src/purchase-store/shown.ts';
+import { createChangeFeed } from '../../../src/purchase-store/feed/change-feed.ts';
+import { servedSourceOf } from '../../../src/purchase-store/ticks/shown.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import type { GenerationReader } from './generation.ts';
 import type { Row } from './history.ts';

@@ -6,7 +6,7 @@ import {
   type Current,
   organizationDirectory,
   readCurrent,
-} from '../../../src/purchase-store/current.ts';
+} from '../../../src/purchase-store/format/current.ts';
 import {
   dictionaries,
   labelKey,
@@ -14,20 +14,23 @@ import {
   layoutVersion,
   noLabel,
   supersededColumns,
-} from '../../../src/purchase-store/layout.ts';
+} from '../../../src/purchase-store/format/layout.ts';
+import {
+  creationQuarter,
+  quarterHourSql,
+} from '../../../src/purchase-store/format/quarter-hours.ts';
+import {
+  currentPurchases,
+  dictionaryEntries,
+  type StoreCatalogs,
+} from '../../../src/purchase-store/format/relations.ts';
 import { createBases, type OpenStore, openStore } from '../../../src/purchase-store/open-store.ts';
 import {
   newestTick,
   readTicks,
   type TickWatermark,
-} from '../../../src/purchase-store/published-tick.ts';
-import { creationQuarter, quarterHourSql } from '../../../src/purchase-store/quarter-hours.ts';
-import {
-  currentPurchases,
-  dictionaryEntries,
-  type StoreCatalogs,
-} from '../../../src/purchase-store/relations.ts';
-import { shownWatermark } from '../../../src/purchase-store/shown.ts';
+} from '../../../src/purchase-store/ticks/published-tick.ts';
+import { shownWatermark } from '../../../src/purchase-store/ticks/shown.ts';
 import type { Row } from './history.ts';
 
 /** What readers see of an organization: its files up to a published tick. */

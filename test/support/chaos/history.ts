@@ -4,8 +4,8 @@ import {
   type Database,
   exactTypes,
   withConnection,
-} from '../../../src/postgres/pool.ts';
-import { purchaseSelectList } from '../../../src/postgres/purchase-select-list.ts';
+} from '../../../src/postgres/connection/pool.ts';
+import { purchaseSelectList } from '../../../src/postgres/lists/purchase-select-list.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { addShop } from './writers.ts';
 

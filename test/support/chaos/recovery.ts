@@ -3,12 +3,15 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../../src/domain/public-id.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
+import {
+  isOfDatabase,
+  readDatabaseIdentity,
+} from '../../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
-import { isOfDatabase, readDatabaseIdentity } from '../../../src/postgres/source-identity.ts';
-import { purchasesDirectory, readCurrent } from '../../../src/purchase-store/current.ts';
 import { savedDeltaOf } from '../../../src/purchase-store/delta/saved-delta.ts';
-import { layoutVersion } from '../../../src/purchase-store/layout.ts';
+import { purchasesDirectory, readCurrent } from '../../../src/purchase-store/format/current.ts';
+import { layoutVersion } from '../../../src/purchase-store/format/layout.ts';
 import { dataFolderId } from '../../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../../sync/status/status.ts';
 

@@ -1,7 +1,11 @@
 import pg from 'pg';
-import { captureSql } from '../../../src/postgres/capture.ts';
-import { migrate } from '../../../src/postgres/migrate.ts';
-import { type Connection, createPool, withConnection } from '../../../src/postgres/pool.ts';
+import { captureSql } from '../../../src/postgres/capture/capture.ts';
+import {
+  type Connection,
+  createPool,
+  withConnection,
+} from '../../../src/postgres/connection/pool.ts';
+import { migrate } from '../../../src/postgres/schema/migrate.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { administer, databaseUrl } from '../postgres.ts';
 import type { PostgresServer } from '../postgres-server.ts';

@@ -1,5 +1,5 @@
 import sql, { type Sql } from 'sql-template-tag';
-import type { Connection } from '../../../src/postgres/pool.ts';
+import type { Connection } from '../../../src/postgres/connection/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../awkward-purchases.ts';
 import { addPurchase, type PurchaseValues } from '../shop.ts';

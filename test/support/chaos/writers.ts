@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import sql from 'sql-template-tag';
-import { type Connection, type Database, withConnection } from '../../../src/postgres/pool.ts';
+import {
+  type Connection,
+  type Database,
+  withConnection,
+} from '../../../src/postgres/connection/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { firstStatements, statements, statementsOnPurchases } from './statements.ts';
 

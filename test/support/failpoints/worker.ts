@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import files from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { basename, dirname } from 'node:path';
-import type { Database } from '../../../src/postgres/pool.ts';
+import type { Database } from '../../../src/postgres/connection/pool.ts';
 import type { Builder, Compacted } from '../../../sync/builds/builder.ts';
 import type { OpenStore } from '../../../sync/commands/stores.ts';
 import type { Prepared, Store } from '../../../sync/tick/store.ts';

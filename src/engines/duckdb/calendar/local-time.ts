@@ -1,0 +1,76 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { earliestInstant } from '../../../domain/instant.ts';
+import { type Interval, intervalLengths } from '../../../domain/period.ts';
+import type { ZoneOffset } from '../../../domain/time-zone.ts';
+import {
+  creationQuarter,
+  quarterHour,
+  quarterHourOf,
+} from '../../../purchase-store/format/quarter-hours.ts';
+import { offsetExpression } from '../../zone-offsets.ts';
+import type { TimeBounds } from '../serving/generation.ts';
+
+/**
+ * The number of whole units of local time since 0001-01-01, as SQL. A unit (microseconds) consists
+ * of quarters of an hour. `quarter` is the quarter of an hour of a row; it is not read if offsets
+ * need more precision. No local time is earlier (domain/time-zone.ts).
+ */
+export function localUnits(
+  offsets: readonly ZoneOffset[],
+  unit: bigint,
+  quarter: Sql = raw(creationQuarter.name),
+): Sql {
+  if (!areInQuarterHours(offsets)) {
+    const shift = offsetExpression(
+      offsets.map(({ offset, until }) => ({ offset: offset - earliestInstant, until })),
+      (instant) => sql`epoch_us(created_at) < ${raw(String(instant))}`,
+    );
+    return sql`((epoch_us(created_at) + ${shift}) // ${raw(String(unit))})::integer`;
+  }
+  const shift = offsetExpression(
+    offsets.map(({ offset, until }) => ({ offset: offset / quarterHour, until })),
+    (instant) => sql`${quarter} < ${raw(String(quarterHourOf(instant)))}`,
+  );
+  return sql`((${quarter} + ${shift}) // ${raw(String(unit / quarterHour))})`;
+}
+
+/**
+ * The period of an interval (`keyOf` in domain/period.ts), as SQL: whole units of local time, and the
+ * first day of a month. By month and year of each row, a series by month took twice the time.
+ */
+export function localPeriod(
+  interval: Interval,
+  offsets: readonly ZoneOffset[],
+  quarter?: Sql,
+): Sql {
+  const units = localUnits(offsets, unitOf(interval), quarter);
+  return interval === 'month'
+    ? sql`(${units} - day(date '0001-01-01' + ${units}) + 1)::integer`
+    : units;
+}
+
+/** In microseconds. */
+export const unitOf = (interval: Interval): bigint =>
+  intervalLengths[interval === 'month' ? 'day' : interval];
+
+/**
+ * Whether DuckDB should hash the units of this range instead of addressing them directly. DuckDB
+ * groups small integers and dates in a table for each thread, with an entry for each unit between
+ * the bounds: by day of the years 1 to 9999, 240 purchases took 1.8 s.
+ */
+export const isSparse = ({ since, until }: TimeBounds, unit: bigint): boolean =>
+  until - since > 100_000n * unit;
+
+/** `localUnits` as a key to group by, which DuckDB hashes if the range is too long. */
+export const unitKey = (units: Sql, unit: bigint, bounds: TimeBounds): Sql =>
+  isSparse(bounds, unit) ? sql`xor(${units}, 0)` : units;
+
+/**
+ * False for local mean times, which differ by seconds, and for clocks that changed at a minute
+ * past midnight. True of nearly all offsets and transitions since.
+ */
+export const areInQuarterHours = (offsets: readonly ZoneOffset[]): boolean =>
+  offsets.every(({ offset, until }) => {
+    const end = until === null ? 0n : until - earliestInstant;
+    return offset % quarterHour === 0n && end % quarterHour === 0n;
+  });

@@ -1,0 +1,68 @@
+import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import { arePeriodsInOrder, keyOf, periodKeyAt, periodOffsets } from '../../../domain/period.ts';
+import { maxPeriods } from '../../../domain/period-limit.ts';
+import type { PurchaseTimeSeriesQuery } from '../../../domain/purchase-query.ts';
+import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
+import { type FirstPurchases, firstPurchases } from '../statistics/first-purchases.ts';
+import { areInQuarterHours, localPeriod, localUnits, unitKey, unitOf } from './local-time.ts';
+import { joinPeriods, type PeriodTables } from './period-tables.ts';
+
+/** The periods of a time series, as SQL (domain/period.ts). */
+export type Periods = {
+  /** Tells the periods of purchases apart, in their order. */
+  readonly period: Sql;
+  /** A join of the tables of purchases, which `period` and `firsts` need. */
+  readonly joined: Sql;
+  /** The key of a period. */
+  readonly keyOf: (period: number) => number;
+  /** Null if customers have to be grouped. */
+  readonly firsts: FirstsInPeriods | null;
+  /** Matching purchases are in no more periods than are allowed. */
+  readonly areFew: boolean;
+};
+
+/** Conditions of first purchases (first-purchases.ts). */
+export type FirstsInPeriods = Pick<FirstPurchases, 'isFirst' | 'hasWholeBase'> & {
+  /** The customer's first one in the purchase's period. */
+  readonly isFirstInPeriod: Sql;
+};
+
+export async function periodsOf(
+  generation: Generation,
+  query: PurchaseTimeSeriesQuery,
+  periodTables: PeriodTables,
+): Promise<Periods> {
+  const { interval, filters } = query;
+  const { summary } = generation;
+  const bounds = timeBounds(summary, filters);
+  const offsets = await periodOffsets(query, bounds.since, bounds.until);
+  const unit = unitOf(interval);
+  const begin = localPeriod(interval, offsets);
+  const earliest = await periodKeyAt(query, bounds.since);
+  const computed = {
+    period: unitKey(begin, unit, bounds),
+    joined: empty,
+    keyOf: (period: number) => keyOf(interval, BigInt(period) * unit),
+    areFew: (await periodKeyAt(query, bounds.until)) - earliest < maxPeriods,
+  };
+  const isExact = areInQuarterHours(offsets) && arePeriodsInOrder(interval, offsets);
+  const first = isExact ? firstPurchases(generation, filters) : null;
+  if (first === null) return { ...computed, firsts: null };
+  const table =
+    query.groupBy === undefined
+      ? await periodTables.covering(query, bounds, purchasesWithin(summary, bounds))
+      : null;
+  const { previous, since, isFirst } = first;
+  if (table === null) {
+    const isEarlier = sql`${localUnits(offsets, unit, previous)} < ${begin}`;
+    return { ...computed, firsts: { ...first, isFirstInPeriod: sql`${isEarlier} or ${isFirst}` } };
+  }
+  return {
+    ...computed,
+    period: raw('period'),
+    joined: joinPeriods(
+      sql`(select *, greatest(period_begin, ${raw(String(since))}) as first_quarter from ${table})`,
+    ),
+    firsts: { ...first, isFirstInPeriod: sql`${previous} < first_quarter` },
+  };
+}

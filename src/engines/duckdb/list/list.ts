@@ -1,0 +1,126 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw } from 'sql-template-tag';
+import {
+  type Purchase,
+  type PurchaseLabel,
+  type PurchaseRow,
+  purchaseColumns,
+  purchaseFromRow,
+} from '../../../domain/purchase.ts';
+import { type PurchasePage, UnknownCursorError } from '../../../domain/purchase-engine.ts';
+import type {
+  PurchaseFilters,
+  PurchaseListQuery,
+  PurchasePlace,
+} from '../../../domain/purchase-query.ts';
+import { type DuckDBRow, queryRows, streamChunks } from '../../../duckdb/connection.ts';
+import { noLabel } from '../../../purchase-store/format/layout.ts';
+import { currentPurchases, signedPurchases } from '../../../purchase-store/format/relations.ts';
+import { purchasesMatching } from '../filters.ts';
+import type { Cursor, Generation } from '../serving/generation.ts';
+import type { LabelCache, LabelKeys } from '../serving/labels.ts';
+import { readPage, selectList } from './page.ts';
+
+export async function listPurchases(
+  connection: DuckDBConnection,
+  generation: Generation,
+  { filters, limit, startingAfter }: PurchaseListQuery,
+): Promise<PurchasePage> {
+  const cursor =
+    startingAfter === undefined ? null : await findCursor(connection, generation, startingAfter);
+  const matching = await purchasesMatching(connection, generation.labels, filters);
+  if (matching === null) return { purchases: [], hasMore: false };
+  const page = { filters, matching, cursor, limit: limit + 1 };
+  const rows = await readPage(connection, generation, page);
+  const shown = await withLabels(connection, generation.labels, rows.slice(0, limit));
+  const hasMore = rows.length > limit;
+  const last = shown.at(-1);
+  if (hasMore && last !== undefined) {
+    const { id, created_at: createdAt } = last;
+    const begin = cursor?.createdAt ?? shown[0]?.created_at ?? createdAt;
+    generation.cursors.set(id, { id, createdAt, pageSpan: begin - createdAt });
+  }
+  return { purchases: shown, hasMore };
+}
+
+export async function findPurchase(
+  connection: DuckDBConnection,
+  { catalogs, labels }: Generation,
+  purchaseId: bigint,
+): Promise<Purchase | null> {
+  const statement = signedPurchases(catalogs, selectList, sql`id = ${purchaseId}`);
+  const rows = await queryRows(connection, statement);
+  const isSuperseded = rows.some((row) => row.at(-1) === -1);
+  const current = isSuperseded ? rows.filter((row) => row.at(-1) === 1) : rows;
+  const [purchase] = await withLabels(connection, labels, current);
+  return purchase ?? null;
+}
+
+/** A purchase that was deleted keeps its place until the next compaction of the files. */
+async function findCursor(
+  connection: DuckDBConnection,
+  { catalogs: { base, delta }, cursors }: Generation,
+  startingAfter: bigint | PurchasePlace,
+): Promise<Cursor> {
+  const id = typeof startingAfter === 'bigint' ? startingAfter : startingAfter.id;
+  const known = cursors.get(id);
+  if (typeof startingAfter !== 'bigint') {
+    const isSame = known?.createdAt === startingAfter.createdAt;
+    return { ...startingAfter, pageSpan: isSame ? known.pageSpan : 0n };
+  }
+  if (known !== undefined) return known;
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select epoch_us(created_at) from ${raw(delta)}.change where id = ${id} and sign > 0
+      union all
+      select max(epoch_us(created_at)) from ${raw(base)}.purchase where id = ${id} having count(*) > 0`,
+  );
+  if (row === undefined) throw new UnknownCursorError();
+  return { id, createdAt: row[0] as bigint, pageSpan: 0n };
+}
+
+/**
+ * All matching purchases in batches, in no particular order. The labels need a second connection,
+ * because another statement would end the stream of the first.
+ */
+export async function* streamPurchases(
+  connection: DuckDBConnection,
+  second: DuckDBConnection,
+  { catalogs, labels }: Generation,
+  filters: PurchaseFilters,
+): AsyncGenerator<readonly Purchase[]> {
+  const matching = await purchasesMatching(connection, labels, filters);
+  if (matching === null) return;
+  const statement = sql`select ${raw(selectList)} from ${currentPurchases(catalogs, matching)}`;
+  for await (const chunk of streamChunks(connection, statement)) {
+    yield await withLabels(second, labels, chunk.getRows() as DuckDBRow[]);
+  }
+}
+
+async function withLabels(
+  connection: DuckDBConnection,
+  labels: LabelCache,
+  rows: readonly DuckDBRow[],
+): Promise<Purchase[]> {
+  const labelOf = await labels.lookUp(connection, labelKeysIn(rows));
+  return rows.map((row) =>
+    purchaseFromRow(
+      row.map((value, index) => {
+        const column = purchaseColumns[index];
+        if (column?.kind !== 'label') return value;
+        return value === noLabel ? null : labelOf(column.name, Number(value));
+      }) as PurchaseRow,
+    ),
+  );
+}
+
+function labelKeysIn(rows: readonly DuckDBRow[]): LabelKeys {
+  const keys = new Map<PurchaseLabel, Set<number>>();
+  purchaseColumns.forEach(({ name, kind }, index) => {
+    if (kind !== 'label') return;
+    const present = rows.map((row) => row[index]).filter((key) => key !== noLabel);
+    keys.set(name, new Set(present.map(Number)));
+  });
+  return keys;
+}

@@ -1,0 +1,165 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { LRUCache } from 'lru-cache';
+import sql, { raw } from 'sql-template-tag';
+import type { PaymentStatus } from '../../../domain/purchase.ts';
+import type { PurchaseSums, PurchaseTotals } from '../../../domain/purchase-engine.ts';
+import type { PurchaseFilters, PurchasePlace } from '../../../domain/purchase-query.ts';
+import { queryRows } from '../../../duckdb/connection.ts';
+import { type Applied, emptyBase, readApplied } from '../../../purchase-store/delta/delta.ts';
+import { creationQuarter } from '../../../purchase-store/format/quarter-hours.ts';
+import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
+import { createBoundedCache } from './bounded-cache.ts';
+import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
+
+/** A base, and a delta at one position of the log. */
+export type Generation = {
+  readonly catalogs: StoreCatalogs;
+  readonly labels: LabelCache;
+  readonly summary: GenerationSummary;
+  readonly ofBase: BaseCache;
+  /** Purchases that ended a page, for the next page; by id. */
+  readonly cursors: LRUCache<bigint, Cursor>;
+  /** Of all purchases, after the first query for them. */
+  sums: SumsByCurrency | null;
+  /** The unfiltered totals, after the first query for them. */
+  totals: PurchaseTotals | null;
+};
+
+/** The purchase before a page. */
+export type Cursor = PurchasePlace & {
+  /** The time span of the page that the purchase ended, in microseconds; 0 if it is not known. */
+  readonly pageSpan: bigint;
+};
+
+/** By the key of the currency; one entry for all but the first ones (currencies.ts). */
+export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
+
+/** Values that queries have read from a base, for all generations that share it. Null before that. */
+export type BaseCache = {
+  readonly labels: FileLabels;
+  /** Of the earliest purchase; null without purchases, and before a generation is created. */
+  firstQuarter: number | null;
+  sums: SumsByCurrency | null;
+  customers: BaseCustomers | null;
+  /** The numbers of customers with a purchase of a payment status, or of any (undefined). */
+  readonly customersOf: Map<PaymentStatus | undefined, bigint>;
+};
+
+/** The customers that a base knows. */
+export type BaseCustomers = {
+  /** -1 if there are none. */
+  readonly greatestKey: number;
+  /** Some customers of the dictionary have no purchase in the base. */
+  readonly hasUnused: boolean;
+};
+
+export const createBaseCache = (): BaseCache => ({
+  labels: createFileLabels(),
+  firstQuarter: null,
+  sums: null,
+  customers: null,
+  customersOf: new Map(),
+});
+
+/** Bounds of all purchases. */
+export type GenerationSummary = {
+  /** About so many. */
+  readonly purchases: number;
+  /** No `created_at` is earlier or later; microseconds since 1970. */
+  readonly first: bigint;
+  readonly last: bigint;
+  /** There are no purchases, so the bounds have no meaning. */
+  readonly isEmpty: boolean;
+};
+
+/**
+ * The generation of a base and a delta, which changed what `applied` says. DuckDB needs no scan of the base
+ * for it.
+ */
+export async function createGeneration(
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  applied?: Applied,
+  ofBase = createBaseCache(),
+): Promise<Generation> {
+  const summary = await readBaseSummary(connection, catalogs, ofBase);
+  const labels = createLabelCache(catalogs, ofBase.labels);
+  const generation = generationWith(catalogs, labels, ofBase, summary);
+  return nextGeneration(generation, applied ?? (await readApplied(connection, catalogs)));
+}
+
+async function readBaseSummary(
+  connection: DuckDBConnection,
+  { base }: StoreCatalogs,
+  ofBase: BaseCache,
+): Promise<GenerationSummary> {
+  if (base === emptyBase) return { purchases: 0, first: 0n, last: 0n, isEmpty: true };
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select count(*), epoch_us(min(created_at)), epoch_us(max(created_at)),
+        min(${raw(creationQuarter.name)})
+      from ${raw(base)}.purchase`,
+  );
+  const [purchases, first, last, quarter] = row as [
+    bigint,
+    bigint | null,
+    bigint | null,
+    number | null,
+  ];
+  ofBase.firstQuarter = quarter;
+  const isEmpty = first === null;
+  return { purchases: Number(purchases), first: first ?? 0n, last: last ?? 0n, isEmpty };
+}
+
+/** The generation after changes. It shares the labels, which never change. */
+export function nextGeneration(
+  { catalogs, labels, ofBase, summary }: Generation,
+  { purchases, instants }: Applied,
+): Generation {
+  let { first, last, isEmpty } = summary;
+  for (const instant of instants) {
+    if (isEmpty || instant < first) first = instant;
+    if (isEmpty || instant > last) last = instant;
+    isEmpty = false;
+  }
+  const changed = { purchases: summary.purchases + purchases, first, last, isEmpty };
+  return generationWith(catalogs, labels, ofBase, changed);
+}
+
+const generationWith = (
+  catalogs: StoreCatalogs,
+  labels: LabelCache,
+  ofBase: BaseCache,
+  summary: GenerationSummary,
+): Generation => ({
+  catalogs,
+  labels,
+  summary,
+  ofBase,
+  cursors: createBoundedCache(maxCachedCursors),
+  sums: null,
+  totals: null,
+});
+
+const maxCachedCursors = 1_000;
+
+/** Microseconds since 1970. */
+export type TimeBounds = { readonly since: bigint; readonly until: bigint };
+
+/** About so many purchases are within the bounds, if they are distributed evenly. */
+export const purchasesWithin = (
+  { purchases, first, last }: GenerationSummary,
+  { since, until }: TimeBounds,
+): number => (purchases * Number(until - since + 1n)) / Number(last - first + 1n);
+
+/** The range of `created_at` that matching purchases can have. No purchase matches if it is empty. */
+export function timeBounds(
+  { first, last }: GenerationSummary,
+  { createdSince = first, createdUntil = last }: PurchaseFilters,
+): TimeBounds {
+  return {
+    since: createdSince > first ? createdSince : first,
+    until: createdUntil < last ? createdUntil : last,
+  };
+}

@@ -1,0 +1,336 @@
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type PQueue from 'p-queue';
+import {
+  type DataVersion,
+  NoGenerationError,
+  type StoreFiles,
+} from '../../../domain/purchase-engine.ts';
+import { isCorruption, isDamage } from '../../../duckdb/damage.ts';
+import { DamagedFiles } from '../../../purchase-store/damage/damaged-files.ts';
+import {
+  currentFile,
+  isInvalidCurrent,
+  organizationDirectory,
+  readCurrent,
+  stampOf,
+} from '../../../purchase-store/format/current.ts';
+import { layoutVersion } from '../../../purchase-store/format/layout.ts';
+import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
+import type { TickReader } from '../../../purchase-store/ticks/published-tick.ts';
+import { servedSourceOf } from '../../../purchase-store/ticks/shown.ts';
+import type { ServedInstants } from '../../served-instants.ts';
+import { createGeneration, type Generation } from './generation.ts';
+import { type Shown, ShownInstant } from './shown-instant.ts';
+import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
+
+/** The data that one query reads: all its statements see the same version. */
+export type Lease = {
+  readonly generation: Generation;
+  readonly files: StoreFiles;
+  /** The data show all changes up to this instant; microseconds since 1970. */
+  readonly asOf: bigint;
+  /** Keeps the files open after the query, until the returned function is called. */
+  hold(): () => Promise<void>;
+  /** Stops serving the files if an error of a reader that holds them shows damage. */
+  reportDamage(error: unknown): void;
+};
+
+type ServedOrganizationOptions = {
+  readonly dataDirectory: string;
+  readonly instance: DuckDBInstance;
+  readonly bases: Bases<SharedBase>;
+  readonly ticks: TickReader;
+  /** Opens one organization at a time: each occupies a thread of libuv's pool. */
+  readonly opening: PQueue;
+  /** Runs `work`, and once more after an eviction if memory or descriptors run out. */
+  readonly withEviction: <Result>(work: () => Promise<Result>) => Promise<Result>;
+  readonly onOpened: () => Promise<void>;
+  readonly onError: (organizationId: bigint, error: unknown) => void;
+};
+
+/**
+ * Why queries of an organization do not read its files. Its database is another one also after the
+ * promotion of a standby.
+ */
+export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
+export type Unavailability = (typeof unavailabilities)[number];
+
+/** What the newest published tick says of an open store. */
+type Found = {
+  readonly opened: VersionedStore;
+  readonly pending: PendingBatches | null;
+  readonly shown: Shown;
+};
+
+const minRetryDelayMs = 200;
+const maxRetryDelayMs = 60_000;
+
+let openedStores = 0;
+
+/**
+ * Serves one organization: opens its files at the first query, and applies the batches that the
+ * worker has published since the last one.
+ */
+export class ServedOrganization {
+  readonly id: bigint;
+  readonly #options: ServedOrganizationOptions;
+  readonly #directory: string;
+  #opened: VersionedStore | null = null;
+  #opening: Promise<void> | null = null;
+  readonly #shown: ShownInstant;
+  readonly #damaged: DamagedFiles;
+  #failures = 0;
+  /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
+  #retryAt = 0;
+  #failedStamp: string | null = null;
+  #unavailability: Unavailability = 'not_loaded';
+  #isServing = false;
+  lastUsedAt = performance.now();
+
+  /** `previous` served the organization in another instance: its instant and damage still hold. */
+  constructor(id: bigint, options: ServedOrganizationOptions, previous?: ServedOrganization) {
+    this.id = id;
+    this.#options = options;
+    this.#directory = organizationDirectory(options.dataDirectory, id);
+    const { dataDirectory, onError } = options;
+    this.#shown = previous === undefined ? new ShownInstant(id) : previous.#shown;
+    this.#damaged =
+      previous === undefined ? new DamagedFiles(dataDirectory, id, onError) : previous.#damaged;
+  }
+
+  get isOpen(): boolean {
+    return this.#opened !== null;
+  }
+
+  /** The instants of a response now; null if queries do not read files. */
+  get servedInstants(): ServedInstants | null {
+    const opened = this.#opened;
+    // Without CURRENT, the files have been removed with their organization.
+    if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
+    const tick = this.#options.ticks.of(this.id);
+    const { asOf } = this.#shown.advance(opened.store.current, tick);
+    return { asOf, tickAsOf: tick?.asOf ?? asOf };
+  }
+
+  get unavailability(): Unavailability {
+    return this.#unavailability;
+  }
+
+  get isEvictable(): boolean {
+    return this.#opened?.isInUse !== true && this.#opening === null;
+  }
+
+  /** About the bytes that the open store takes. */
+  get weight(): number {
+    return this.#opened?.weight ?? 0;
+  }
+
+  /** The version that a query would read; null if no readable files are from `source`. */
+  async version(source: string | null): Promise<DataVersion | null> {
+    const found = await this.#find(source);
+    if (found === null) return null;
+    const { base, log } = found.opened.store.current;
+    const position = found.pending?.end ?? found.opened.store.part().position;
+    const name = `${base} ${log} ${position} ${this.#shown.clockSteps}`;
+    return { name, asOf: found.shown.asOf };
+  }
+
+  /**
+   * Runs `work` in a transaction on `connection`, which sees one version. Null if no readable files
+   * are from `source`; a null `source` accepts all files. The table
+   * `previous_change` is up to date if `readsFirsts`.
+   */
+  async use<Result>(
+    source: string | null,
+    connection: DuckDBConnection,
+    work: (lease: Lease) => Promise<Result>,
+    readsFirsts: (generation: Generation) => boolean = () => false,
+  ): Promise<{ readonly result: Result } | null> {
+    const found = await this.#findApplied(source);
+    if (found === null) return null;
+    const { opened } = found;
+    const hold = () => this.#hold(opened);
+    const reportDamage = (error: unknown) => {
+      if (isCorruption(error)) this.#damaged.add(opened.store.current, error);
+    };
+    const release = hold();
+    try {
+      let version = await opened.begin(connection, found.shown);
+      while (!version.hasPreviousChanges && readsFirsts(version.generation)) {
+        await connection.run('commit');
+        await this.#change(opened, () => opened.updatePreviousChanges());
+        version = await opened.begin(connection, found.shown);
+      }
+      const { generation, shown } = version;
+      const { asOf } = shown;
+      const files = opened.filesAt(asOf);
+      const result = await work({ generation, asOf, files, hold, reportDamage });
+      await connection.run('commit');
+      return { result };
+    } catch (error) {
+      await rollback(connection);
+      reportDamage(error);
+      throw error;
+    } finally {
+      await release();
+    }
+  }
+
+  #hold(opened: VersionedStore): () => Promise<void> {
+    const release = opened.hold();
+    return () => release().catch((error) => this.#options.onError(this.id, error));
+  }
+
+  async evict(): Promise<void> {
+    await this.#replace(null);
+  }
+
+  async close(): Promise<void> {
+    await this.#opening;
+    await this.#opened?.waitForChange();
+    await this.#replace(null);
+  }
+
+  get #currentFile(): string {
+    return currentFile(this.#directory);
+  }
+
+  /**
+   * Applies the batches that are pending now. Not those of later ticks: if ticks came faster than
+   * batches can be applied, a query would never begin.
+   */
+  async #findApplied(source: string | null): Promise<Found | null> {
+    for (;;) {
+      const found = await this.#find(source);
+      if (found === null || found.pending === null) return found;
+      const { opened, pending } = found;
+      while (this.#opened === opened && opened.store.part().position < pending.end) {
+        await this.#change(opened, () => this.#apply(opened));
+      }
+      if (this.#opened === opened) return found;
+    }
+  }
+
+  async #apply(opened: VersionedStore): Promise<void> {
+    const { store } = opened;
+    const tick = this.#options.ticks.of(this.id);
+    const pending = store.findPending(tick?.tick ?? 0);
+    if (pending !== null) await opened.apply(pending, this.#shown.advance(store.current, tick));
+  }
+
+  /** Changes the delta. After a failure, the store cannot be used again. */
+  async #change(opened: VersionedStore, change: () => Promise<void>): Promise<void> {
+    try {
+      await opened.changeOnce(change);
+    } catch (error) {
+      // Not within the change, because closing a store waits for it.
+      if (this.#opened === opened) {
+        if (isDamage(error)) this.#damaged.add(opened.store.current, error);
+        await this.#replace(null);
+      }
+      if (isDamage(error)) throw new NoGenerationError('the files are damaged', { cause: error });
+      throw error;
+    }
+  }
+
+  /** Opens what CURRENT names, and looks for batches of published ticks. */
+  async #find(source: string | null): Promise<Found | null> {
+    this.lastUsedAt = performance.now();
+    this.#isServing = false;
+    for (;;) {
+      // In this order: CURRENT and the log then have all that the tick has published.
+      const tick = this.#options.ticks.of(this.id);
+      const opened = this.#opened;
+      if (opened === null || opened.stamp !== stampOf(this.#currentFile)) {
+        if (!(await this.#open())) return null;
+        continue;
+      }
+      const { current } = opened.store;
+      if (source !== null && servedSourceOf(current) !== source) {
+        return this.#cannot('other_database');
+      }
+      if (this.#damaged.includes(current)) return this.#cannot('damaged');
+      try {
+        const pending = opened.store.findPending(tick?.tick ?? 0);
+        const shown = this.#shown.advance(current, tick);
+        this.#isServing = true;
+        return { opened, pending, shown };
+      } catch (error) {
+        this.#damaged.add(current, error);
+        return this.#cannot('damaged');
+      }
+    }
+  }
+
+  #cannot(reason: Unavailability): null {
+    this.#unavailability = reason;
+    return null;
+  }
+
+  /** False if nothing readable is published. Concurrent calls share one attempt. */
+  async #open(): Promise<boolean> {
+    const isSame = this.#failedStamp === stampOf(this.#currentFile);
+    if (isSame && performance.now() < this.#retryAt) return false;
+    this.#opening ??= this.#options.opening
+      .add(() => this.#openCurrent())
+      .catch((error) => this.#handleFailure(error))
+      .finally(() => {
+        this.#opening = null;
+      });
+    await this.#opening;
+    return this.#opened !== null;
+  }
+
+  async #openCurrent(): Promise<void> {
+    const { instance, bases, ticks, withEviction } = this.#options;
+    const tick = ticks.of(this.id);
+    const stamp = stampOf(this.#currentFile);
+    const current = await withEviction(async () => readCurrent(this.#directory, layoutVersion));
+    if (current === null || this.#damaged.includes(current)) {
+      this.#unavailability = current === null ? 'not_loaded' : 'damaged';
+      await this.#replace(null);
+      return;
+    }
+    openedStores += 1;
+    const options = { published: tick?.tick ?? 0, catalog: `delta_${openedStores}` };
+    const connection = await instance.connect();
+    try {
+      const store = await withEviction(() =>
+        openStore(connection, bases, this.#directory, current, options),
+      );
+      const { catalogs, applied, base } = store;
+      const { cache } = base.content;
+      const generation = await createGeneration(connection, catalogs, applied, cache);
+      const version = { generation, shown: this.#shown.advance(current, tick) };
+      await this.#replace(new VersionedStore(instance, store, stamp, version));
+    } catch (error) {
+      // Meanwhile the worker may have published other files, and removed these.
+      if (stampOf(this.#currentFile) !== stamp) return this.#openCurrent();
+      if (!isDamage(error)) throw error;
+      this.#damaged.add(current, error);
+      this.#unavailability = 'damaged';
+      await this.#replace(null);
+      return;
+    } finally {
+      connection.closeSync();
+    }
+    this.#failures = 0;
+    await this.#options.onOpened();
+  }
+
+  #handleFailure(error: unknown): void {
+    this.#failures += 1;
+    this.#unavailability = 'unreadable';
+    const delayMs = Math.min(maxRetryDelayMs, minRetryDelayMs * 2 ** this.#failures);
+    this.#retryAt = performance.now() + delayMs;
+    this.#failedStamp = stampOf(this.#currentFile);
+    this.#options.onError(this.id, error);
+    if (isInvalidCurrent(error)) this.#damaged.report('CURRENT');
+  }
+
+  async #replace(next: VersionedStore | null): Promise<void> {
+    const previous = this.#opened;
+    this.#opened = next;
+    await previous?.retire().catch((error) => this.#options.onError(this.id, error));
+  }
+}

@@ -1,0 +1,37 @@
+import type { Current } from '../../../purchase-store/format/current.ts';
+import type { TickFile } from '../../../purchase-store/ticks/published-tick.ts';
+import { shownWatermark } from '../../../purchase-store/ticks/shown.ts';
+
+/** What responses state. Of two, the one of the later tick holds: Postgres's clock may go back. */
+export type Shown = { readonly tick: number; readonly asOf: bigint };
+
+export const later = (one: Shown, other: Shown): Shown =>
+  one.tick > other.tick || (one.tick === other.tick && one.asOf > other.asOf) ? one : other;
+
+/** The instant that responses for one organization show. */
+export class ShownInstant {
+  readonly #organizationId: bigint;
+  /** What was served last, and what responses have shown of it. */
+  #served: Pick<Current, 'source' | 'fingerprint'> | null = null;
+  #shown: Shown = { tick: 0, asOf: 0n };
+  /** How often the instant went back. It is part of a version's name: cached responses have instants. */
+  clockSteps = 0;
+
+  constructor(organizationId: bigint) {
+    this.#organizationId = organizationId;
+  }
+
+  /** The instant of CURRENT and a tick. It is never of an earlier tick within one history of the database. */
+  advance(current: Current, tick: TickFile | null): Shown {
+    const { asOf } = shownWatermark(this.#organizationId, current, tick);
+    const shown = { tick: Math.max(current.tick, tick?.tick ?? 0), asOf };
+    const served = this.#served;
+    const isSameHistory =
+      served?.source === current.source && served.fingerprint === current.fingerprint;
+    this.#served = current;
+    const before = this.#shown;
+    this.#shown = isSameHistory ? later(before, shown) : shown;
+    if (this.#shown.asOf < before.asOf) this.clockSteps += 1;
+    return this.#shown;
+  }
+}

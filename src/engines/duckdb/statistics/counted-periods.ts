@@ -1,0 +1,102 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { queryRows } from '../../../duckdb/connection.ts';
+import { placeholderCustomer } from '../../../purchase-store/format/layout.ts';
+import {
+  columnsOf,
+  groupedPurchases,
+  type StoreCatalogs,
+} from '../../../purchase-store/format/relations.ts';
+import type { PeriodRow } from '../../time-series.ts';
+import type { FirstsInPeriods, Periods } from '../calendar/periods.ts';
+import { openCorrections } from './customers.ts';
+import { changedFirsts } from './first-purchases.ts';
+
+/** The matching purchases of periods, and the number of their customers. */
+export type CountedPeriods = {
+  readonly rows: readonly Omit<PeriodRow, 'series'>[];
+  readonly customerCount: bigint;
+};
+
+/**
+ * Reads the base once: a customer counts in the period of a purchase that is the first one there.
+ * `baseCustomers` are the customers of the base, if they are known.
+ */
+export async function readPeriods(
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  matching: Sql,
+  { period, joined, keyOf, firsts }: Periods & { readonly firsts: FirstsInPeriods },
+  baseCustomers: bigint | null,
+): Promise<CountedPeriods> {
+  const keys = { period };
+  const inPeriod = { in_period: firsts.isFirstInPeriod };
+  const inAll = { ...inPeriod, in_all: firsts.isFirst };
+  const ofBase = baseCustomers === null ? inAll : inPeriod;
+  const read = await queryRows(
+    connection,
+    sql`
+      select period, sum(purchase_count)::bigint, sum(revenue), sum(in_period)::bigint, sum(in_all)::bigint
+      from (
+        select period, purchase_count, revenue, in_period, ${raw(baseCustomers === null ? 'in_all' : '0')} as in_all
+        from ${groupedPurchases(catalogs, matching, keys, ofBase, joined)}
+        union all
+        select period, 0, 0, in_period, in_all
+        from ${changedFirsts(catalogs, matching, keys, inAll, joined)}
+      )
+      group by period`,
+  );
+  const rows = read.map(([period, purchaseCount, revenueInCents, customerCount]) => ({
+    period: keyOf(period as number),
+    purchaseCount: purchaseCount as bigint,
+    revenueInCents: revenueInCents as bigint,
+    customerCount: customerCount as bigint,
+  }));
+  const customerCount = read.reduce((sum, row) => sum + (row[4] as bigint), baseCustomers ?? 0n);
+  return { rows: rows.filter(({ purchaseCount }) => purchaseCount > 0n), customerCount };
+}
+
+/** A row with the key of its series. */
+type KeyedRow = Omit<PeriodRow, 'series'> & { readonly series: number };
+
+/** Groups the customers of each series and period. */
+export async function readGroupedPeriods(
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  condition: Sql,
+  keys: { readonly series: Sql; readonly period: Sql },
+): Promise<KeyedRow[]> {
+  const { base, delta } = catalogs;
+  const columns = sql`${columnsOf(keys).definitions} customer_key`;
+  // The row of sign 0 lets DuckDB group dense keys by direct addressing, and is no customer.
+  const customers = sql`
+    select series, period, count(*) as customers
+    from (
+      select series, period, customer_key
+      from (
+        select ${columns} from ${raw(base)}.purchase where ${condition}
+        union all
+        select ${columns} from ${raw(delta)}.change where (sign > 0 and ${condition}) or sign = 0
+      )
+      group by all
+    )
+    where customer_key <> ${raw(String(placeholderCustomer))}
+    group by all`;
+  const rows = await queryRows(
+    connection,
+    sql`
+      select series, period, purchase_count, revenue,
+        counted.customers + coalesce(corrected.customers, 0)
+      from ${groupedPurchases(catalogs, condition, keys)}
+      join (${customers}) as counted using (series, period)
+      left join ${openCorrections(catalogs, condition, keys)} as corrected
+        using (series, period)`,
+  );
+  return rows.map(([series, period, purchaseCount, revenueInCents, customerCount]) => ({
+    series: series as number,
+    period: period as number,
+    purchaseCount: purchaseCount as bigint,
+    revenueInCents: revenueInCents as bigint,
+    customerCount: customerCount as bigint,
+  }));
+}

@@ -1,0 +1,100 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
+import type { PaymentStatus } from '../../../domain/purchase.ts';
+import { isUnfiltered, type PurchaseFilters } from '../../../domain/purchase-query.ts';
+import { queryRows } from '../../../duckdb/connection.ts';
+import { previousQuarters } from '../../../purchase-store/format/previous-purchases.ts';
+import { isQuarterHour, quarterHourOf } from '../../../purchase-store/format/quarter-hours.ts';
+import {
+  columnsOf,
+  type Keys,
+  type StoreCatalogs,
+} from '../../../purchase-store/format/relations.ts';
+import type { Generation } from '../serving/generation.ts';
+
+/** Tells the first matching purchase of each customer, so that customers need not be grouped. */
+export type FirstPurchases = {
+  /** The column with the quarter of an hour of the previous matching purchase. */
+  readonly previous: Sql;
+  /** A purchase is the first one of its customer if its `previous` is earlier than this quarter. */
+  readonly since: number;
+  /** A condition on matching rows of a base and of `previous_change`: the first one of its customer. */
+  readonly isFirst: Sql;
+  /** No bound of time excludes purchases of the base. */
+  readonly hasWholeBase: boolean;
+};
+
+/**
+ * Null for filters other than a payment status and a time range that begins with a quarter of an hour,
+ * without a base, and if the range may begin with purchases that are earlier than those of the base.
+ */
+export function firstPurchases(
+  { ofBase, summary }: Generation,
+  { paymentStatus, createdSince, createdUntil, ...others }: PurchaseFilters,
+): FirstPurchases | null {
+  const { firstQuarter } = ofBase;
+  if (firstQuarter === null || !isUnfiltered(others)) return null;
+  const since = createdSince === undefined ? null : quarterHourOf(createdSince);
+  // Rows without a previous purchase have the quarter before the base's first.
+  const isOfAll = since === null || since < firstQuarter;
+  if (isOfAll ? quarterHourOf(summary.first) < firstQuarter : !isQuarterHour(createdSince ?? 0n)) {
+    return null;
+  }
+  const first = isOfAll ? firstQuarter : since;
+  return {
+    previous: previousOf(paymentStatus),
+    since: first,
+    isFirst: isFirstSince(first, paymentStatus),
+    hasWholeBase: isOfAll && createdUntil === undefined,
+  };
+}
+
+const previousOf = (paymentStatus: PaymentStatus | undefined): Sql => {
+  const { ofAny, ofStatus } = previousQuarters;
+  return raw((paymentStatus === undefined ? ofAny : ofStatus).name);
+};
+
+const isFirstSince = (quarter: number | null, paymentStatus: PaymentStatus | undefined): Sql =>
+  sql`${previousOf(paymentStatus)} < ${raw(String(quarter))}`;
+
+/**
+ * The number of customers with purchases in the base, or with those of a payment status, which `matching`
+ * selects. Read once for each base.
+ */
+export async function customersOfBase(
+  connection: DuckDBConnection,
+  { catalogs, ofBase }: Generation,
+  paymentStatus?: PaymentStatus,
+  matching: Sql = sql`true`,
+): Promise<bigint> {
+  const known = ofBase.customersOf.get(paymentStatus);
+  if (known !== undefined) return known;
+  const isFirst = isFirstSince(ofBase.firstQuarter, paymentStatus);
+  const counted = sql`select count(*) from ${raw(catalogs.base)}.purchase where ${matching} and ${isFirst}`;
+  const [row] = await queryRows(connection, counted);
+  const count = row?.[0] as bigint;
+  ofBase.customersOf.set(paymentStatus, count);
+  return count;
+}
+
+/**
+ * Selects what `previous_change` adds to the numbers of matching rows of the base that meet each of
+ * `conditions`, by `keys`. `joined` is a join of the table.
+ */
+export function changedFirsts(
+  { delta }: StoreCatalogs,
+  matching: Sql,
+  keys: Keys,
+  conditions: Readonly<Record<string, Sql>>,
+  joined: Sql = empty,
+): Sql {
+  const hasKeys = Object.keys(keys).length > 0;
+  const counts = Object.entries(conditions).map(
+    ([name, isMet]) => sql`coalesce(sum(sign * (${isMet})::integer), 0)::bigint as ${raw(name)}`,
+  );
+  return sql`(
+    select ${columnsOf(keys).definitions} ${join(counts)}
+    from ${raw(delta)}.previous_change ${joined}
+    where ${matching} ${raw(hasKeys ? 'group by all' : '')}
+  )`;
+}

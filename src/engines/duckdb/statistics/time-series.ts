@@ -1,0 +1,156 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import {
+  emptyStats,
+  type PurchaseStats,
+  type PurchaseSums,
+  type PurchaseTimeSeries,
+} from '../../../domain/purchase-engine.ts';
+import { labelOfDimension, type PurchaseTimeSeriesQuery } from '../../../domain/purchase-query.ts';
+import { queryRows } from '../../../duckdb/connection.ts';
+import { labelDictionary, labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
+import { dictionaryEntries, groupedPurchases } from '../../../purchase-store/format/relations.ts';
+import { assembleTimeSeries, type PeriodRange, rangeOf } from '../../time-series.ts';
+import type { PeriodTables } from '../calendar/period-tables.ts';
+import { type FirstsInPeriods, type Periods, periodsOf } from '../calendar/periods.ts';
+import { purchasesMatching } from '../filters.ts';
+import type { Generation } from '../serving/generation.ts';
+import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-periods.ts';
+import { customersOfBase, firstPurchases } from './first-purchases.ts';
+import { doStatsReadFirsts, type Known, purchaseStats } from './stats.ts';
+
+/** The totals and the ranking are those of statistics. */
+export async function purchaseTimeSeries(
+  connection: DuckDBConnection,
+  generation: Generation,
+  query: PurchaseTimeSeriesQuery,
+  periodTables: PeriodTables,
+): Promise<PurchaseTimeSeries> {
+  const { filters, groupBy, groupLimit } = query;
+  const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
+  const periods = await periodsOf(generation, query, periodTables);
+  const { period, keyOf, firsts } = periods;
+  const statsOf = (known?: Known) => {
+    const totals = { filters, groupBy, groupLimit };
+    return purchaseStats(connection, generation, totals, periodTables, known);
+  };
+  if (groupBy === undefined && firsts !== null) {
+    return withoutGroups(connection, generation, query, matching, { ...periods, firsts }, statsOf);
+  }
+  const range = await rangeOf(query, filters, () =>
+    readRange(connection, generation, matching, periods),
+  );
+  const stats = await statsOf();
+  return assembleTimeSeries(query, stats, range, async () => {
+    const series = await readSeries(connection, generation, query, stats);
+    const condition = series === null ? matching : sql`${matching} and ${series.condition}`;
+    const keys = { series: series?.key ?? raw('0'), period };
+    const rows = await readGroupedPeriods(connection, generation.catalogs, condition, keys);
+    return rows.map((row) => ({
+      ...row,
+      period: keyOf(row.period),
+      series: series?.names.get(row.series) ?? null,
+    }));
+  });
+}
+
+/** Whether a time series reads the table `previous_change`; with groups, only its statistics do. */
+export const doesTimeSeriesReadFirsts = (
+  generation: Generation,
+  query: PurchaseTimeSeriesQuery,
+): boolean =>
+  query.groupBy === undefined
+    ? firstPurchases(generation, query.filters) !== null
+    : doStatsReadFirsts(generation, query);
+
+/** One statement reads the base: the periods have all sums, and the range unless it may be too long. */
+async function withoutGroups(
+  connection: DuckDBConnection,
+  generation: Generation,
+  query: PurchaseTimeSeriesQuery,
+  matching: Sql,
+  periods: Periods & { readonly firsts: FirstsInPeriods },
+  statsOf: (known: Known) => Promise<PurchaseStats>,
+): Promise<PurchaseTimeSeries> {
+  const { filters } = query;
+  const { areFew, firsts } = periods;
+  let counted: CountedPeriods | null = null;
+  const read = async () => {
+    if (counted !== null) return counted;
+    const customers = firsts.hasWholeBase
+      ? await customersOfBase(connection, generation, filters.paymentStatus, matching)
+      : null;
+    counted = await readPeriods(connection, generation.catalogs, matching, periods, customers);
+    return counted;
+  };
+  const range = await rangeOf(query, filters, async () =>
+    areFew
+      ? rangeOfRows((await read()).rows)
+      : readRange(connection, generation, matching, periods),
+  );
+  if (range === null) return assembleTimeSeries(query, emptyStats, range, async () => []);
+  const { rows, customerCount } = await read();
+  const stats = await statsOf({ sums: sumsOf(rows), customerCount });
+  return assembleTimeSeries(query, stats, range, async () =>
+    rows.map((row) => ({ ...row, series: null })),
+  );
+}
+
+function sumsOf(rows: CountedPeriods['rows']): PurchaseSums {
+  let purchaseCount = 0n;
+  let revenueInCents = 0n;
+  for (const row of rows) {
+    purchaseCount += row.purchaseCount;
+    revenueInCents += row.revenueInCents;
+  }
+  return { purchaseCount, revenueInCents };
+}
+
+function rangeOfRows(rows: CountedPeriods['rows']): PeriodRange | null {
+  const periods = rows.map(({ period }) => period);
+  return rows.length === 0 ? null : { first: Math.min(...periods), last: Math.max(...periods) };
+}
+
+async function readRange(
+  connection: DuckDBConnection,
+  { catalogs }: Generation,
+  matching: Sql,
+  { period, joined, keyOf }: Periods,
+): Promise<PeriodRange | null> {
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select min(period), max(period)
+      from ${groupedPurchases(catalogs, matching, { period }, {}, joined)}`,
+  );
+  const [first, last] = (row ?? [null, null]) as (number | null)[];
+  return first == null || last == null ? null : { first: keyOf(first), last: keyOf(last) };
+}
+
+/** The label keys of the ranking; null without a dimension. */
+async function readSeries(
+  connection: DuckDBConnection,
+  { catalogs }: Generation,
+  { groupBy }: PurchaseTimeSeriesQuery,
+  { groups }: PurchaseStats,
+): Promise<{ key: Sql; condition: Sql; names: ReadonlyMap<number, string> } | null> {
+  if (groupBy === undefined) return null;
+  const label = labelOfDimension(groupBy);
+  const names = groups.flatMap(({ key }) => (key === null ? [] : [sql`${key}::varchar`]));
+  const entries = dictionaryEntries(catalogs, labelDictionary(label));
+  const rows =
+    names.length === 0
+      ? []
+      : await queryRows(
+          connection,
+          sql`select key, value from ${entries} where value in (${join(names)})`,
+        );
+  const keys = rows.map(([key]) => String(key));
+  if (groups.some(({ key }) => key === null)) keys.push(String(noLabel));
+  const key = raw(labelKey(label));
+  return {
+    key,
+    condition: sql`${key} in (${raw(keys.join(', '))})`,
+    names: new Map(rows.map(([key, value]) => [key as number, value as string])),
+  };
+}

@@ -1,0 +1,55 @@
+import sql, { raw } from 'sql-template-tag';
+import { type Connection, firstRow } from '../connection/pool.ts';
+import {
+  type KeysetList,
+  type KeysetOrder,
+  pageStatement,
+  positionOfRow,
+} from './keyset-statement.ts';
+
+export const byCreation: KeysetOrder = { column: 'created_at', type: 'timestamptz' };
+export const byUpdate: KeysetOrder = { column: 'updated_at', type: 'timestamptz' };
+export const byTotalSpent: KeysetOrder = { column: 'total_spent_in_cents', type: 'bigint' };
+
+/** `end` is the last row and its position, if there is a next page; otherwise null. */
+type KeysetPage<Row> = {
+  readonly rows: readonly Row[];
+  readonly end: { readonly id: bigint; readonly position: bigint } | null;
+};
+
+/**
+ * Reads a page with one statement, which costs the same at any depth, after one that reads the place
+ * of the cursor's row, if it is not known. Undefined if that is no row of the organization.
+ */
+export async function readPage<Row extends { readonly id: bigint }>(
+  connection: Connection,
+  list: KeysetList,
+): Promise<KeysetPage<Row> | undefined> {
+  const { startingAfter } = list;
+  let position = startingAfter?.position;
+  if (startingAfter !== undefined && position === undefined) {
+    position = await positionOf(connection, list, startingAfter.id);
+    if (position === undefined) return undefined;
+  }
+  const found = await connection.query<Row & { page_position: bigint }>(
+    pageStatement(list, position),
+  );
+  const rows = found.rows.slice(0, list.limit);
+  const last = found.rows.length > list.limit ? rows.at(-1) : undefined;
+  return { rows, end: last === undefined ? null : { id: last.id, position: last.page_position } };
+}
+
+async function positionOf(
+  connection: Connection,
+  { table, organizationId, order }: KeysetList,
+  id: bigint,
+): Promise<bigint | undefined> {
+  const row = await firstRow<{ position: bigint }>(
+    connection,
+    sql`
+      select ${positionOfRow(order, order.column)} as position
+      from ${raw(table)}
+      where id = ${id} and organization_id = ${organizationId}`,
+  );
+  return row?.position;
+}

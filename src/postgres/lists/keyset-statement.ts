@@ -1,0 +1,200 @@
+import sql, { join, type RawValue, raw, type Sql } from 'sql-template-tag';
+import { formatInstant } from '../../domain/instant.ts';
+import { microsecondsOf } from './instants.ts';
+import { containsText, hasGramsOf } from './search.ts';
+
+/** The sort key of a list. Key and id are both descending. */
+export type KeysetOrder = {
+  readonly column: 'created_at' | 'updated_at' | 'total_spent_in_cents';
+  readonly type: 'timestamptz' | 'bigint';
+};
+export type KeysetTable =
+  | 'customers'
+  | 'segments'
+  | 'tags'
+  | 'attributes'
+  | 'flows'
+  | 'email_campaigns'
+  | 'template_campaigns';
+
+/** A tag or a segment that customers are linked to. */
+export type Link = { readonly relation: 'tag' | 'segment'; readonly id: bigint };
+
+/** A page of a list. */
+export type KeysetList = {
+  readonly table: KeysetTable;
+  /** Expressions on the table's qualified columns. */
+  readonly selectList: string;
+  readonly organizationId: bigint;
+  readonly order: KeysetOrder;
+  readonly conditions?: readonly Sql[];
+  /** Only customers with this tag or in this segment, which must be the organization's. */
+  readonly linkedTo?: Link | undefined;
+  /** Only rows whose `search_text` contains this text, ignoring case and accents. */
+  readonly search?: string | undefined;
+  readonly limit: number;
+  /**
+   * The last row of the previous page, which need not match the conditions. Its present place counts,
+   * unless `position` says where it was; instants in microseconds since 1970.
+   */
+  readonly startingAfter?:
+    | { readonly id: bigint; readonly position?: bigint | undefined }
+    | undefined;
+};
+
+/**
+ * The rows that a search scans in the list's order, for each row of the page, before it uses the
+ * search index. Scan and index cost the same if one row in 90 matches.
+ */
+const scannedRowsPerResult = 90;
+
+/**
+ * The scan begins with a sample. If the sample has too few matches to fill the page, the search
+ * uses the index at once.
+ */
+const sampledRowsPerResult = 20;
+const minMatchesPerResult = 0.1;
+
+/** Reads a page, and one more row to detect a next page. */
+export function pageStatement(list: KeysetList, position: bigint | undefined): Sql {
+  if (list.search !== undefined) return searchStatement(list, list.search, position);
+  const { selectList, conditions = [] } = list;
+  const { key, id, from, isListed } = scanOf(list);
+  const table = raw(list.table);
+  const matching = sql`
+    ${from}
+    where ${join([isListed, ...conditions, ...isAfter(list, position, key, id)], ' and ')}
+    order by ${key} desc, ${id} desc
+    limit ${list.limit + 1}`;
+  if (conditions.length === 0) {
+    return sql`select ${raw(selectList)}, ${pagePosition(list, key)} ${matching}`;
+  }
+  // The conditions may exclude many rows. The subquery can be an index-only scan, so that only
+  // rows of the page are read from the table.
+  return sql`
+    select ${raw(selectList)}, ${pagePosition(list, raw('page.position'))}
+    from (select ${id} as id, ${asPosition(list, key)} ${matching}) as page
+    join ${table} using (id)
+    order by page.position desc, page.id desc`;
+}
+
+/**
+ * A search scans rows in the list's order while the page is likely to fill. Otherwise it reads the
+ * matches of the search index and sorts them, which are few in this case. The planner's estimates
+ * are not used, because a wrong one reads all rows.
+ */
+function searchStatement(list: KeysetList, text: string, position: bigint | undefined): Sql {
+  const { selectList, conditions = [], limit } = list;
+  const { key, id, from, isListed } = scanOf(list);
+  const pageSize = limit + 1;
+  const maxScanned = pageSize * scannedRowsPerResult;
+  const sampleSize = pageSize * sampledRowsPerResult;
+  const listed = join([isListed, ...conditions], ' and ');
+  const afterHere = isAfter(list, position, key, id);
+  const afterFound = isAfter(list, position, raw('position'), raw('id'));
+  // The CTE is read row by row, no further than the page needs, and in order. `offset 0` keeps the
+  // planner from a second scan in the list's order.
+  return sql`
+    with scanned as materialized (
+      select ${id} as id, ${asPosition(list, key)}, ${containsText(text)} as is_match
+      ${from}
+      where ${join([listed, ...afterHere], ' and ')}
+      order by ${key} desc, ${id} desc
+      limit ${maxScanned}
+    ), sample as materialized (
+      select count(*) filter (where is_match) >= ${Math.ceil(pageSize * minMatchesPerResult)}
+        or count(*) < ${sampleSize} as has_matches
+      from (select is_match from scanned limit ${sampleSize}) as first_rows
+    ), matched as materialized (
+      select id, position from scanned
+      where is_match and (select has_matches from sample)
+      limit ${pageSize}
+    ), outcome as materialized (
+      select case when (select has_matches from sample)
+        then (select count(*) from matched) = ${pageSize}
+          or (select count(*) from scanned) < ${maxScanned}
+        else false end as is_filled
+    ), found as (
+      select id, position
+      from (
+        select ${id} as id, ${asPosition(list, key)}
+        ${from}
+        where not (select is_filled from outcome) and ${listed}
+          and ${hasGramsOf(text)} and ${containsText(text)}
+        offset 0) as matching
+      ${afterFound.length === 0 ? sql`` : sql`where ${join(afterFound)}`}
+      order by position desc, id desc
+      limit ${pageSize}
+    )
+    select ${raw(selectList)}, ${pagePosition(list, raw('page.position'))}
+    from (
+      select id, position from matched where (select is_filled from outcome)
+      union all
+      select id, position from found) as page
+    join ${raw(list.table)} using (id)
+    order by page.position desc, page.id desc`;
+}
+
+type Scan = {
+  readonly from: Sql;
+  /** Qualified, because select lists use the same names for expressions. */
+  readonly key: RawValue | Sql;
+  readonly id: RawValue | Sql;
+  readonly isListed: Sql;
+};
+
+/** The scan in the list's order: of the table, or of the links of a tag or segment. */
+function scanOf({ table, organizationId, order, linkedTo }: KeysetList): Scan {
+  const isOwn = sql`${raw(table)}.organization_id = ${organizationId}`;
+  if (linkedTo === undefined) {
+    return {
+      from: sql`from ${raw(table)}`,
+      key: raw(`${table}.${order.column}`),
+      id: raw(`${table}.id`),
+      isListed: isOwn,
+    };
+  }
+  const { links, column, groups } = linkTables[linkedTo.relation];
+  return {
+    from: sql`from ${raw(links)} join ${raw(table)} on ${raw(table)}.id = ${raw(links)}.customer_id`,
+    key: raw(`${links}.customer_${order.column}`),
+    id: raw(`${links}.customer_id`),
+    isListed: sql`
+      ${isOwn} and ${raw(`${links}.${column}`)} = ${linkedTo.id}
+      and exists (
+        select from ${raw(groups)} where id = ${linkedTo.id} and organization_id = ${organizationId})`,
+  };
+}
+
+const linkTables = {
+  tag: { links: 'customer_tags', column: 'tag_id', groups: 'tags' },
+  segment: { links: 'segment_customers', column: 'segment_id', groups: 'segments' },
+} as const;
+
+/** The cast keeps the order of a column with a domain type in an outer query. */
+function asPosition({ order }: KeysetList, key: Scan['key']): Sql {
+  return sql`${key}::${raw(order.type)} as position`;
+}
+
+/** The position of a row for the next page: a column of the list's order as a bigint. */
+export const positionOfRow = ({ type }: KeysetOrder, column: string): RawValue =>
+  raw(type === 'timestamptz' ? microsecondsOf(column) : column);
+
+const pagePosition = ({ order }: KeysetList, key: Scan['key']): Sql =>
+  sql`${positionOfRow(order, sql`${key}`.text)} as page_position`;
+
+function isAfter(
+  { order, startingAfter }: KeysetList,
+  position: bigint | undefined,
+  key: Scan['key'],
+  id: Scan['id'],
+): Sql[] {
+  if (position === undefined) return [];
+  return [sql`(${key}, ${id}) < (${positionValue(order, position)}, ${startingAfter?.id})`];
+}
+
+function positionValue({ type }: KeysetOrder, position: bigint): Sql {
+  return type === 'timestamptz'
+    ? sql`${formatInstant(position)}::timestamptz`
+    : sql`${position}::bigint`;
+}

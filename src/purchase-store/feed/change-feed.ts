@@ -1,0 +1,128 @@
+import { LRUCache } from 'lru-cache';
+import {
+  type ChangeFeed,
+  type ChangesPage,
+  type ChangesQuery,
+  NoChangeFeedError,
+  readOrWait,
+  UnknownPositionError,
+} from '../../domain/purchase-changes.ts';
+import { createWaitUntilFresh } from '../../domain/wait-until-fresh.ts';
+import { DamagedFiles } from '../damage/damaged-files.ts';
+import {
+  type Current,
+  currentFile,
+  isInvalidCurrent,
+  organizationDirectory,
+  readCurrent,
+  stampOf,
+} from '../format/current.ts';
+import { layoutVersion } from '../format/layout.ts';
+import { DamagedLogError } from '../format/log.ts';
+import { createTickReader } from '../ticks/published-tick.ts';
+import { servedSourceOf, shownWatermark } from '../ticks/shown.ts';
+import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
+import { createChangeWatcher, type Wanted } from './change-watcher.ts';
+import { beginOfLog, findEnd, readChanges } from './changes.ts';
+
+/** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
+const maxOrganizations = 10_000;
+
+type StampedCurrent = { readonly stamp: string; readonly current: Current };
+
+type FeedOptions = {
+  readonly dataDirectory: string;
+  /** Receives each damage once. The worker receives a report of it. */
+  readonly onError: (organizationId: bigint, error: unknown) => void;
+};
+
+/** The change feed of the logs in a data folder. It opens no DuckDB file. */
+export function createChangeFeed({ dataDirectory, onError }: FeedOptions): ChangeFeed {
+  const ticks = createTickReader(dataDirectory);
+  const watcher = createChangeWatcher(dataDirectory, ticks);
+  const currents = new LRUCache<bigint, StampedCurrent>({ max: maxOrganizations });
+  const damaged = new LRUCache<bigint, DamagedFiles>({
+    max: maxOrganizations,
+    memoMethod: (id) => new DamagedFiles(dataDirectory, id, onError),
+  });
+  const ends = new LRUCache<string, ChangePosition>({ max: maxOrganizations });
+
+  const readOrReport = (organizationId: bigint, directory: string): Current | null => {
+    try {
+      return readCurrent(directory, layoutVersion);
+    } catch (error) {
+      if (!isInvalidCurrent(error)) throw error;
+      damaged.memo(organizationId).report('CURRENT', error);
+      return null;
+    }
+  };
+
+  const currentOf = (organizationId: bigint): StampedCurrent | null => {
+    const directory = organizationDirectory(dataDirectory, organizationId);
+    const stamp = stampOf(currentFile(directory));
+    const known = currents.get(organizationId);
+    if (known?.stamp === stamp) return known ?? null;
+    const current = stamp === null ? null : readOrReport(organizationId, directory);
+    if (stamp === null || current === null) return null;
+    const read = { stamp, current };
+    currents.set(organizationId, read);
+    return read;
+  };
+
+  /** In this order: CURRENT and the log then have all that the tick has published. */
+  const view = (organizationId: bigint, source: string | null) => {
+    const tick = ticks.of(organizationId);
+    const found = currentOf(organizationId);
+    if (found === null || servedSourceOf(found.current) !== source) throw new NoChangeFeedError();
+    const { asOf } = shownWatermark(organizationId, found.current, tick);
+    return { ...found, published: tick?.tick ?? 0, asOf };
+  };
+
+  const readOnce = (
+    organizationId: bigint,
+    source: string,
+    { after, limit }: ChangesQuery,
+  ): { readonly page: ChangesPage; readonly wanted: Wanted } => {
+    const position = after === null ? null : decodePosition(after);
+    const directory = organizationDirectory(dataDirectory, organizationId);
+    for (;;) {
+      const { stamp, current, published, asOf } = view(organizationId, source);
+      try {
+        if (position !== null) {
+          const range = { after: position, limit };
+          const { next, ...changes } = readChanges(directory, current, published, range);
+          const page = { ...changes, next: encodePosition(next), asOf };
+          return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
+        }
+        const next = findEnd(
+          directory,
+          current,
+          published,
+          ends.get(current.log) ?? beginOfLog(current),
+        );
+        ends.set(current.log, next);
+        const page = { changes: [], hasMore: false, next: encodePosition(next), asOf };
+        return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
+      } catch (error) {
+        if (error instanceof UnknownPositionError) throw error;
+        // The worker has replaced the log meanwhile.
+        if (currentOf(organizationId)?.stamp !== stamp) continue;
+        if (!(error instanceof DamagedLogError)) throw error;
+        const files = damaged.memo(organizationId);
+        if (!files.includes(current)) files.add(current, error);
+        throw after === null ? new NoChangeFeedError() : new UnknownPositionError();
+      }
+    }
+  };
+
+  return {
+    read: (organizationId, source, query, waiting = {}) =>
+      readOrWait(watcher, query, waiting, async () => readOnce(organizationId, source, query)),
+
+    freshness: async (organizationId, source) => view(organizationId, source).asOf,
+
+    waitUntilFresh: createWaitUntilFresh(async (id, source) => view(id, source).asOf),
+
+    close: () => watcher.close(),
+  };
+}

@@ -1,0 +1,40 @@
+import { UnknownPositionError } from '../../domain/purchase-changes.ts';
+
+/** A position in the change feed of an organization, between two records of its logs. */
+export type ChangePosition = {
+  /** No other log of any organization has this name. */
+  readonly log: string;
+  /** The bytes of the log before the batch of the next record. */
+  readonly batch: number;
+  /** The records of this batch before the position. If there are any, the batch exists. */
+  readonly record: number;
+  /**
+   * Of this batch if `record` is not 0, otherwise of the one before it; null at the begin of a log. After
+   * a crash of the machine, other batches may follow at the same place.
+   */
+  readonly checksum: number | null;
+};
+
+// The name of the log, then numbers to the base 36.
+const pattern = /^([0-9a-f]{12})\.([0-9a-z]{1,10})\.([0-9a-z]{1,10})\.([0-9a-z]{0,7})$/;
+const base = 36;
+
+export const encodePosition = ({ log, batch, record, checksum }: ChangePosition): string =>
+  [
+    log.replace(/^log-|\.tsv$/g, ''),
+    batch.toString(base),
+    record.toString(base),
+    checksum?.toString(base) ?? '',
+  ].join('.');
+
+/** Throws UnknownPositionError if the text is of another store. */
+export function decodePosition(text: string): ChangePosition {
+  const [, log, batch = '', record = '', checksum = ''] = pattern.exec(text) ?? [];
+  if (log === undefined) throw new UnknownPositionError();
+  return {
+    log: `log-${log}.tsv`,
+    batch: Number.parseInt(batch, base),
+    record: Number.parseInt(record, base),
+    checksum: checksum === '' ? null : Number.parseInt(checksum, base),
+  };
+}

@@ -1,0 +1,207 @@
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { purchaseFromRow } from '../../domain/purchase.ts';
+import { type ChangesPage, UnknownPositionError } from '../../domain/purchase-changes.ts';
+import { decodeRecords } from '../delta/records.ts';
+import type { Current } from '../format/current.ts';
+import {
+  type Batch,
+  batchBefore,
+  checksumBefore,
+  DamagedLogError,
+  linesById,
+  readLines,
+  scanLog,
+} from '../format/log.ts';
+import type { ChangePosition } from './change-position.ts';
+
+/** A part of a log that belongs to the change feed. The last one grows: its end is null. */
+type Part = { readonly log: string; readonly begin: number; readonly end: number | null };
+
+/**
+ * The change feed: parts of replaced logs, then the log of CURRENT after what it showed when it was
+ * written. Together they have all changes, in the order of publication.
+ */
+const partsOf = ({ replacedLogs, log, logBytes }: Current): Part[] => [
+  ...replacedLogs,
+  { log, begin: logBytes, end: null },
+];
+
+const beginOf = ({ log, begin }: Part): ChangePosition => ({
+  log,
+  batch: begin,
+  record: 0,
+  checksum: null,
+});
+
+/** The begin of the part of the feed that follows all replaced logs. */
+export const beginOfLog = (current: Current): ChangePosition =>
+  beginOf({ log: current.log, begin: current.logBytes, end: null });
+
+/** A page ends after so many bytes, also if its changes are few: a purchase may change often. */
+const maxPageBytes = 512 * 2 ** 10;
+/** Some batches (log.ts). */
+const windowBytes = 256 * 2 ** 10;
+
+type Page = {
+  /** The last line of each purchase, by id. */
+  readonly lines: Map<string, Buffer>;
+  readonly limit: number;
+  bytesLeft: number;
+  next: ChangePosition;
+  /** A limit is reached, and more follows. */
+  isFull: boolean;
+};
+
+/**
+ * The changes of published ticks after a position. Throws UnknownPositionError if the feed does not have
+ * it, and DamagedLogError if the log of CURRENT is damaged or missing.
+ */
+export function readChanges(
+  directory: string,
+  current: Current,
+  published: number,
+  { after, limit }: { readonly after: ChangePosition; readonly limit: number },
+): Pick<ChangesPage, 'changes' | 'hasMore'> & { readonly next: ChangePosition } {
+  const parts = partsOf(current);
+  const first = parts.findIndex(({ log }) => log === after.log);
+  if (first === -1) throw new UnknownPositionError();
+  const page: Page = {
+    ...{ lines: new Map(), limit, bytesLeft: maxPageBytes, next: after, isFull: false },
+  };
+  for (const [index, part] of parts.slice(first).entries()) {
+    if (index > 0) page.next = beginOf(part);
+    readPart(directory, part, published, page);
+    if (page.isFull) break;
+  }
+  const changes = decodeRecords(Buffer.concat([...page.lines.values()])).map(({ id, row }) => ({
+    id,
+    purchase: row && purchaseFromRow(row),
+  }));
+  return { changes, hasMore: page.isFull, next: page.next };
+}
+
+/** Adds the changes of a part after `page.next`, which is in it. */
+function readPart(directory: string, part: Part, published: number, page: Page): void {
+  const descriptor = openPart(directory, part);
+  try {
+    const { size } = fstatSync(descriptor);
+    const end = part.end ?? size;
+    requirePosition(descriptor, part, end, page.next);
+    // Of a replaced log, all batches up to its end are published.
+    const visible = part.end === null ? published : Number.POSITIVE_INFINITY;
+    for (const batch of batchesAfter(descriptor, page.next, end, visible)) {
+      addBatch(descriptor, part.log, batch, page);
+      if (page.isFull) return;
+    }
+    if (part.end !== null && page.next.batch !== part.end) {
+      throw new UnknownPositionError();
+    }
+  } catch (error) {
+    // Nothing repairs a replaced log.
+    const isBeyondRepair = part.end !== null && error instanceof DamagedLogError;
+    throw isBeyondRepair ? new UnknownPositionError() : error;
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function openPart(directory: string, { log, end }: Part): number {
+  try {
+    return openSync(join(directory, log), 'r');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    throw end === null ? new DamagedLogError('it is missing') : new UnknownPositionError();
+  }
+}
+
+function requirePosition(
+  descriptor: number,
+  part: Part,
+  end: number,
+  { batch, record, checksum }: ChangePosition,
+): void {
+  const isWithin = batch >= part.begin && batch <= end;
+  const isBegin = batch === part.begin && record === 0 && checksum === null;
+  const isKnown =
+    isBegin ||
+    (isWithin && (record > 0 || checksum === checksumBefore(descriptor, part.begin, batch)));
+  if (!isKnown || (checksum === null && !isBegin)) throw new UnknownPositionError();
+}
+
+/** The batches after a position, the first of which may be one that it divides. */
+function* batchesAfter(
+  descriptor: number,
+  position: ChangePosition,
+  end: number,
+  published: number,
+): Generator<Batch> {
+  const batches = scanLog(descriptor, position.batch, end, published, windowBytes);
+  if (position.record > 0) {
+    const divided = firstBatch(batches);
+    if (divided?.checksum !== position.checksum) throw new UnknownPositionError();
+    yield divided;
+  }
+  yield* batches;
+}
+
+/** Null if no batch begins there: positions come from clients. */
+function firstBatch(batches: Generator<Batch>): Batch | null {
+  try {
+    const { value } = batches.next();
+    return value ?? null;
+  } catch (error) {
+    if (error instanceof DamagedLogError) return null;
+    throw error;
+  }
+}
+
+function addBatch(descriptor: number, log: string, batch: Batch, page: Page): void {
+  const { begin, end, checksum, records } = batch;
+  const skipped = page.next.record;
+  if (skipped > records) throw new UnknownPositionError();
+  let record = 0;
+  for (const [id, line] of linesById(readLines(descriptor, batch))) {
+    if (record >= skipped) {
+      page.isFull = page.bytesLeft <= 0 || (page.lines.size === page.limit && !page.lines.has(id));
+      if (page.isFull) {
+        if (record > 0) page.next = { log, batch: begin, record, checksum };
+        return;
+      }
+      page.lines.delete(id);
+      page.lines.set(id, line);
+      page.bytesLeft -= line.length;
+    }
+    record += 1;
+  }
+  page.next = { log, batch: end, record: 0, checksum };
+}
+
+/**
+ * The end of the published batches of CURRENT's log, from a position in it on. Reads the batches only if
+ * some are of later ticks.
+ */
+export function findEnd(
+  directory: string,
+  current: Current,
+  published: number,
+  from: ChangePosition,
+): ChangePosition {
+  const { log } = current;
+  let end = from;
+  const descriptor = openPart(directory, { log, begin: from.batch, end: null });
+  try {
+    const { size } = fstatSync(descriptor);
+    if (size < from.batch) throw new DamagedLogError('it has become shorter');
+    const last = batchBefore(descriptor, from.batch, size);
+    if (last !== null && last.tick <= published) {
+      return { log, batch: size, record: 0, checksum: last.checksum };
+    }
+    for (const batch of scanLog(descriptor, from.batch, size, published)) {
+      end = { log, batch: batch.end, record: 0, checksum: batch.checksum };
+    }
+    return end;
+  } finally {
+    closeSync(descriptor);
+  }
+}

@@ -1,0 +1,77 @@
+import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
+import {
+  columnOf,
+  customerDictionary,
+  type Dictionary,
+  dictionaries,
+  type Entries,
+  firstKey,
+  labelDictionary,
+  labelTable,
+  noLabel,
+  storedColumns,
+} from './layout.ts';
+import { creationQuarter, quarterHourSql } from './quarter-hours.ts';
+
+/** A table with the columns of `purchaseColumns`, whose instants are microseconds, and what encodes it. */
+export type EncodedTable = {
+  readonly table: string;
+  /** All entries of a dictionary, as a table of SQL. */
+  readonly entries: (dictionary: Dictionary) => string;
+};
+
+/**
+ * Inserts the labels and customers that the dictionaries lack where `entriesOf` says, in the order of
+ * the rows. Neighbouring rows then have neighbouring keys, so an export of a range of rows reads only
+ * a part of a large dictionary.
+ */
+export function extendDictionaries(
+  { table, entries }: EncodedTable,
+  entriesOf: (dictionary: Dictionary) => Entries,
+): string {
+  // No window with an order: two threads in DuckDB 1.5's made DuckDB invalidate its instance.
+  const extend = (dictionary: Dictionary) => {
+    const { value } = dictionary;
+    const column = columnOf(dictionary);
+    const known = entries(dictionary);
+    const { table: target, dictionary: position } = entriesOf(dictionary);
+    return `
+      insert into ${target} (${position === null ? '' : 'dictionary, '}key, ${value})
+      select ${position === null ? '' : `${position}, `}
+        (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${known}) + row_number() over () - 1,
+        value
+      from (
+        select added.value from (
+          select ${column} as value, min(rowid) as place
+          from ${table} where ${column} is not null group by value
+        ) as added
+        anti join ${known} as known on known.${value} = added.value
+        order by added.place
+      );`;
+  };
+  return dictionaries.map(extend).join('\n');
+}
+
+/** Selects the rows with the columns of the table `purchase`. The dictionaries have all values. */
+export function encodedPurchases({ table, entries }: EncodedTable): string {
+  const columns = purchaseColumns.flatMap((column) =>
+    storedColumns(column).map(({ name }) => `${encoded(table, column, name)} as ${name}`),
+  );
+  const labels = purchaseLabels.map((label) => {
+    const name = labelTable(label);
+    const known = entries(labelDictionary(label));
+    return `left join ${known} as ${name} on ${name}.value = ${table}.${label}`;
+  });
+  return `
+    select ${columns.join(', ')}
+    from ${table}
+    join ${entries(customerDictionary)} as customer on customer.id = ${table}.customer_id
+    ${labels.join('\n    ')}`;
+}
+
+function encoded(table: string, { name, kind }: PurchaseColumn, stored: string): string {
+  if (stored === customerDictionary.key) return 'customer.key';
+  if (stored === creationQuarter.name) return quarterHourSql(`${table}.${name}`);
+  if (kind === 'label') return `coalesce(${labelTable(name)}.key, ${noLabel})`;
+  return kind === 'instant' ? `make_timestamp(${table}.${name})` : `${table}.${name}`;
+}

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { listOf } from '../../http/response/wire.ts';
+import { type ResourceRoutes, route } from '../../http/route.ts';
+import { visibleInstant } from '../../postgres/connection/visible-instant.ts';
+import { listRecords, recordRoute } from '../record/record-routes.ts';
+import { customerList, customerListParameters } from './customer-parameters.ts';
+import { customer, customerInDetail } from './customer-wire.ts';
+
+const url = '/customers';
+
+export const customers: ResourceRoutes = (services) => [
+  route({
+    url,
+    summary: 'Customers, newest first',
+    path: z.strictObject({}),
+    query: customerListParameters,
+    response: listOf(customer.schema),
+    showsInstant: true,
+    handle: async ({ query, organizationId, signal }) => {
+      // Before the page: whatever commits in between is later.
+      const asOf = await visibleInstant(services.database, signal);
+      const list = customerList(query, organizationId);
+      return { ...(await listRecords(services, customer, list, query, signal)), asOf };
+    },
+  }),
+  recordRoute(services, customerInDetail, {
+    url,
+    summary: 'One customer, with tags, attributes and address',
+  }),
+];

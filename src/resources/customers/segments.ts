@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import { id, oneOf, pageParameters, text as textParameter } from '../../http/request/parameters.ts';
+import { listOf } from '../../http/response/wire.ts';
+import { type ResourceRoutes, route } from '../../http/route.ts';
+import { byCreation, byTotalSpent, byUpdate } from '../../postgres/lists/keyset-list.ts';
+import { defineRecord, htmlUrl, instant, integer, optional, text } from '../record/record.ts';
+import { listRecords, recordRoute, requireRecord } from '../record/record-routes.ts';
+import { customer } from './customer-wire.ts';
+
+/** Section 2.7. */
+const segment = defineRecord('Segment', 'segment', 'segments', {
+  created_at: instant,
+  updated_at: instant,
+  html_url: htmlUrl('segment'),
+  name: optional(text),
+  description: optional(text),
+  customer_count: integer,
+});
+
+const url = '/segments';
+
+export const segments: ResourceRoutes = (services) => [
+  route({
+    url,
+    summary: 'Segments, newest first',
+    path: z.strictObject({}),
+    query: z.strictObject({
+      ...pageParameters('segment'),
+      q: textParameter({ min: 1, max: 256 }).optional(),
+      sort: oneOf(['updated']).optional(),
+    }),
+    response: listOf(segment.schema),
+    handle: async ({ query, organizationId, signal }) => {
+      const order = query.sort === 'updated' ? byUpdate : byCreation;
+      const list = { organizationId, order, search: query.q };
+      return listRecords(services, segment, list, query, signal);
+    },
+  }),
+  recordRoute(services, segment, { url, summary: 'One segment' }),
+  route({
+    url: `${url}/:segment_id/customers`,
+    summary: "One segment's customers, newest first",
+    path: z.strictObject({ segment_id: id('segment') }),
+    query: z.strictObject({
+      ...pageParameters('customer'),
+      sort: oneOf(['total_spent']).optional(),
+    }),
+    response: listOf(customer.schema),
+    handle: async ({ path, query, organizationId, signal }) => {
+      await requireRecord(services, segment, organizationId, path.segment_id, signal);
+      const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
+      const linkedTo = { relation: 'segment', id: path.segment_id } as const;
+      return listRecords(services, customer, { organizationId, order, linkedTo }, query, signal);
+    },
+  }),
+];

@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import { encodeId } from '../../domain/public-id.ts';
+import type { PurchaseChange } from '../../domain/purchase-changes.ts';
+import { formatNames } from '../../http/formats/negotiation.ts';
+import type { ResponseTable } from '../../http/formats/table.ts';
+import { changeCursor } from '../../http/request/change-cursor.ts';
+import { integer, oneOf } from '../../http/request/parameters.ts';
+import { named } from '../../http/response/wire.ts';
+import { type ResourceRoutes, route } from '../../http/route.ts';
+import { purchaseTable } from './purchase-table.ts';
+import { purchaseSchema, serializePurchase } from './purchase-wire.ts';
+
+const maxWaitSeconds = 30;
+
+const changesParameters = z.strictObject({
+  cursor: changeCursor().optional(),
+  limit: integer({ min: 1, max: 1_000, default: 100 }),
+  wait: integer({ min: 0, max: maxWaitSeconds, default: 0 }),
+  format: oneOf(formatNames).optional(),
+});
+
+/** A purchase as it is now, or the id of a deleted one. */
+const changeSchema = named(
+  'PurchaseChange',
+  purchaseSchema.partial().required({ object: true, id: true }).extend({ deleted: z.boolean() }),
+);
+const changesSchema = named(
+  'PurchaseChanges',
+  z.object({ data: z.array(changeSchema), has_more: z.boolean(), next_cursor: z.string() }),
+);
+
+const changesTable: ResponseTable<z.output<typeof changesSchema>> = {
+  before: purchaseTable.before ?? {},
+  columns: [
+    ...purchaseTable.columns.map((column) =>
+      column.name === 'id' ? column : { ...column, absent: 'left out' as const },
+    ),
+    { name: 'attributed_flow_ids', kind: 'json', absent: 'left out' },
+    { name: 'deleted', kind: 'boolean', absent: 'never' },
+  ],
+  read: ({ data, has_more: hasMore }) => ({ rows: data, hasMore }),
+};
+
+const serializeChange = ({ id, purchase }: PurchaseChange): z.output<typeof changeSchema> =>
+  purchase === null
+    ? { object: 'purchase', id: encodeId('purchase', id), deleted: true }
+    : { ...serializePurchase(purchase), deleted: false };
+
+export const purchaseChanges: ResourceRoutes = ({ changes }) => [
+  route({
+    url: '/purchases/changes',
+    summary: 'Changes of purchases since a position, deletions included',
+    isAddition: true,
+    path: z.strictObject({}),
+    query: changesParameters,
+    response: changesSchema,
+    kind: 'feed',
+    table: changesTable,
+    waitSeconds: ({ wait }) => wait,
+    feed: changes,
+    async handle({ query, organizationId, credential, signal }, ended) {
+      const { cursor, limit, wait } = query;
+      const {
+        changes: items,
+        hasMore,
+        next,
+        asOf,
+      } = await changes.read(
+        organizationId,
+        credential.source,
+        { after: cursor ?? null, limit },
+        { waitMs: wait * 1_000, signal, ended },
+      );
+      const data = items.map(serializeChange);
+      return { result: { data, has_more: hasMore, next_cursor: next }, asOf, next };
+    },
+  }),
+];

@@ -1,0 +1,29 @@
+import { z } from 'zod';
+import { type Route, route } from '../../http/route.ts';
+import type { Services } from '../../http/services.ts';
+import { filtersFrom, purchaseExportParameters } from './purchase-parameters.ts';
+
+export function purchaseExport({ writeExport }: Services): readonly Route[] {
+  return [
+    route({
+      url: '/purchases/export',
+      summary: 'All purchases that match, as a file',
+      isAddition: true,
+      path: z.strictObject({}),
+      query: purchaseExportParameters,
+      response: z.never(),
+      kind: 'export',
+      name: 'purchases',
+      open: ({ query, organizationId, purchases }, format, take, signal) => {
+        const filters = filtersFrom(query);
+        return purchases.export(
+          organizationId,
+          filters,
+          ({ result: source, asOf }, signal) =>
+            take({ result: writeExport(source, filters, format, signal), asOf }, signal),
+          signal,
+        );
+      },
+    }),
+  ];
+}

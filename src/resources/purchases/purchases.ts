@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { UnknownCursorError } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
+import type { ResponseTable } from '../../http/formats/table.ts';
+import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../../http/request/cursor.ts';
+import { id, type PageParameters } from '../../http/request/parameters.ts';
+import { notFound } from '../../http/response/errors.ts';
+import { listOf } from '../../http/response/wire.ts';
+import { type ApiRequest, type ResourceRoutes, route } from '../../http/route.ts';
+import { byCreation } from '../../postgres/lists/keyset-list.ts';
+import { customer } from '../customers/customer-wire.ts';
+import { requireRecord } from '../record/record-routes.ts';
+import {
+  customerPurchaseListParameters,
+  filtersFrom,
+  purchaseListParameters,
+} from './purchase-parameters.ts';
+import { purchaseTable } from './purchase-table.ts';
+import { purchaseSchema, serializePurchase } from './purchase-wire.ts';
+
+export const purchaseListSchema = listOf(purchaseSchema);
+
+const purchaseListTable: ResponseTable<z.output<typeof purchaseListSchema>> = {
+  ...purchaseTable,
+  read: ({ data, has_more: hasMore }) => ({ rows: data, hasMore }),
+};
+
+export const purchases: ResourceRoutes = () => [
+  route({
+    url: '/purchases',
+    summary: 'Purchases, newest first',
+    path: z.strictObject({}),
+    query: purchaseListParameters,
+    response: purchaseListSchema,
+    kind: 'snapshot',
+    table: purchaseListTable,
+    handle: (request) => listPurchases(request, filtersFrom(request.query)),
+  }),
+
+  route({
+    url: '/purchases/:purchase_id',
+    summary: 'One purchase',
+    path: z.strictObject({ purchase_id: id('purchase') }),
+    query: z.strictObject({}),
+    response: purchaseSchema,
+    kind: 'snapshot',
+    handle: async ({ path, organizationId, purchases, signal, client }) => {
+      const id = path.purchase_id;
+      const { result, asOf } = await purchases.get(organizationId, id, signal, client);
+      if (result === null) throw notFound('purchase', { asOf });
+      return { result: serializePurchase(result), asOf };
+    },
+  }),
+];
+
+export const customerPurchases: ResourceRoutes = (services) => [
+  route({
+    url: '/customers/:customer_id/purchases',
+    summary: "One customer's purchases, newest first",
+    path: z.strictObject({ customer_id: id('customer') }),
+    query: customerPurchaseListParameters,
+    response: purchaseListSchema,
+    kind: 'snapshot',
+    table: purchaseListTable,
+    require: async ({ path, organizationId, signal }) =>
+      requireRecord(services, customer, organizationId, path.customer_id, signal),
+    handle: (request) =>
+      listPurchases(request, {
+        ...filtersFrom(request.query),
+        customerId: request.path.customer_id,
+      }),
+  }),
+];
+
+/** The id alone if the cursor does not say where the purchase was. */
+function placeOf(cursor: Cursor | undefined): PurchaseListQuery['startingAfter'] {
+  if (cursor === undefined) return undefined;
+  const createdAt = placeIn(cursor, byCreation);
+  return createdAt === undefined ? cursor.id : { id: cursor.id, createdAt };
+}
+
+async function listPurchases(
+  { query, organizationId, purchases, signal, client }: ApiRequest<unknown, PageParameters>,
+  filters: PurchaseFilters,
+) {
+  const startingAfter = placeOf(query.starting_after);
+  const listQuery = { filters, limit: query.limit, startingAfter };
+  const { result, asOf } = await purchases
+    .list(organizationId, listQuery, signal, client)
+    .catch((error: unknown) => {
+      throw error instanceof UnknownCursorError ? invalidCursor() : error;
+    });
+  const last = result.hasMore ? result.purchases.at(-1) : undefined;
+  const next =
+    last === undefined
+      ? null
+      : encodeCursor('purchase', last.id, { column: byCreation.column, value: last.created_at });
+  const data = result.purchases.map(serializePurchase);
+  return { result: { data, has_more: result.hasMore }, asOf, next };
+}

@@ -1,0 +1,152 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { purchaseColumns } from '../../../src/domain/purchase.ts';
+import { queryRows, runStatement } from '../../../src/duckdb/connection.ts';
+import { dictionaries } from '../../../src/purchase-store/format/layout.ts';
+import {
+  currentPurchases,
+  dictionaryEntries,
+  type StoreCatalogs,
+} from '../../../src/purchase-store/format/relations.ts';
+import { type Bases, type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
+import { requireSpace } from '../../files/disk-space.ts';
+import {
+  type BaseFile,
+  type BaseLocation,
+  closeBase,
+  finishBase,
+  fitRowGroups,
+  mergedBasePath,
+  openUnfinishedBase,
+  removeDuckDBFile,
+  resetBase,
+} from '../base-file.ts';
+import { insertPurchases } from '../load/insert-purchases.ts';
+import { defaultChunkRows } from '../load/load-base.ts';
+
+export type MergeOptions = BaseLocation & {
+  readonly bases: Bases<null>;
+  readonly signal: AbortSignal;
+  /** Rows of one transaction; smaller in tests. */
+  readonly chunkRows?: number | undefined;
+};
+
+export type Merged = {
+  readonly base: string;
+  readonly purchases: number;
+  /** The end of the part of the log that was merged. */
+  readonly position: number;
+};
+
+/** Merges a base and the batches of published ticks of a log into a new base, in the order of creation. */
+export async function merge(
+  options: MergeOptions,
+  current: NamedFiles,
+  published: number,
+): Promise<Merged> {
+  const { bases, signal, chunkRows = defaultChunkRows } = options;
+  const file = await openUnfinishedBase(options, mergedBasePath);
+  try {
+    await resetBase(file);
+    const { connection, directory } = file;
+    const sizes = [current.base, current.log].map((name) =>
+      name === null ? 0 : statSync(join(directory, name)).size,
+    );
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    requireSpace(directory, 2 * bytes);
+    const catalog = `${file.catalog}_delta`;
+    const store = await openStore(connection, bases, directory, current, { published, catalog });
+    try {
+      const rows = await countPurchases(connection, store.catalogs.base);
+      await fitRowGroups(file, bytes / (rows + store.part().records));
+      await mergeStore(file, store.catalogs, chunkRows, signal);
+      const purchases = await countPurchases(connection, file.catalog);
+      const { position } = store.part();
+      await store.close(connection);
+      return { base: await finishBase(file), purchases, position };
+    } catch (error) {
+      await store.close(connection).catch(() => {});
+      throw error;
+    }
+  } catch (error) {
+    await closeBase(file).catch(() => {});
+    // A merge does not resume.
+    await removeDuckDBFile(file.path).catch(() => {});
+    throw error;
+  }
+}
+
+async function countPurchases(connection: DuckDBConnection, catalog: string): Promise<number> {
+  const [row] = await queryRows(connection, sql`select count(*) from ${raw(catalog)}.purchase`);
+  return Number(row?.[0]);
+}
+
+/** Merges slices of the base by time, each in a transaction of its own, because each is sorted in memory. */
+async function mergeStore(
+  { connection, catalog, previous }: Pick<BaseFile, 'connection' | 'catalog' | 'previous'>,
+  source: StoreCatalogs,
+  chunkRows: number,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const dictionary of dictionaries) {
+    await runStatement(
+      connection,
+      sql`insert into ${raw(catalog)}.${raw(dictionary.table)} from ${dictionaryEntries(source, dictionary)}`,
+    );
+  }
+  const bounds = await sliceBounds(connection, source, chunkRows);
+  for (let index = 0; index <= bounds.length; index += 1) {
+    signal.throwIfAborted();
+    const [begin, end] = [bounds[index - 1], bounds[index]];
+    const since = begin === undefined ? sql`true` : isFrom(begin);
+    const until = end === undefined ? sql`true` : isBefore(end);
+    const purchases = currentPurchases(source, sql`(${since}) and (${until})`);
+    await insertPurchases(connection, catalog, previous, sql`from ${purchases}`);
+  }
+}
+
+/** A slice of the base has at most so many bytes of text. */
+const maxSliceBytes = 32 * 2 ** 20;
+/** Slices consist of so many rows, or fewer. */
+const rowsOfPart = 512;
+
+const textBytes = purchaseColumns
+  .filter(({ kind }) => kind === 'text' || kind === 'coupons')
+  .map(({ name }) => `coalesce(strlen(${name}), 0)`)
+  .join(' + ');
+
+type Place = { readonly createdAt: DuckDBTimestampValue; readonly id: bigint };
+
+const isBefore = ({ createdAt, id }: Place): Sql =>
+  sql`created_at <= ${createdAt} and (created_at < ${createdAt} or id < ${id})`;
+
+const isFrom = ({ createdAt, id }: Place): Sql =>
+  sql`created_at >= ${createdAt} and (created_at > ${createdAt} or id >= ${id})`;
+
+/** The first purchases of the slices but the first one. */
+async function sliceBounds(
+  connection: DuckDBConnection,
+  { base }: StoreCatalogs,
+  chunkRows: number,
+): Promise<Place[]> {
+  const rows = raw(String(Math.min(rowsOfPart, chunkRows)));
+  const parts = await queryRows(
+    connection,
+    sql`
+      select epoch_us(min(created_at)), min_by(id, rowid), count(*), sum(${raw(textBytes)})::bigint
+      from ${raw(base)}.purchase group by rowid // ${rows} order by min(rowid)`,
+  );
+  const bounds: Place[] = [];
+  let slice = { rows: 0n, bytes: 0n };
+  for (const [begin, id, rows, bytes] of parts as [bigint, bigint, bigint, bigint][]) {
+    const isFull = slice.rows + rows > chunkRows || slice.bytes + bytes > maxSliceBytes;
+    if (isFull && slice.rows > 0n) {
+      bounds.push({ createdAt: new DuckDBTimestampValue(begin), id });
+      slice = { rows: 0n, bytes: 0n };
+    }
+    slice = { rows: slice.rows + rows, bytes: slice.bytes + bytes };
+  }
+  return bounds;
+}

@@ -1,0 +1,65 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DuckDBInstance } from '@duckdb/node-api';
+import { withConnection } from '../../../src/duckdb/connection.ts';
+import { loadDelta, type SavedDelta } from '../../../src/purchase-store/delta/saved-delta.ts';
+import type { Current } from '../../../src/purchase-store/format/current.ts';
+import { type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
+import { requireSpace } from '../../files/disk-space.ts';
+import { syncToDisk } from '../../files/sync-to-disk.ts';
+import type { StoredSize } from '../../tick/store.ts';
+import type { MergeOptions } from './merge.ts';
+
+/** Readers replay fewer changes as quickly. */
+const defaultMinUnsavedChanges = 2_500;
+/** Each save writes all changes since the last compaction. */
+const minUnsavedShare = 0.125;
+
+/** Whether readers must replay so many changes that saving them is worth it. */
+export const isWorthSaving = (
+  { changes, unsavedChanges = 0 }: Pick<StoredSize, 'changes' | 'unsavedChanges'>,
+  minUnsavedChanges = defaultMinUnsavedChanges,
+): boolean => unsavedChanges > Math.max(minUnsavedChanges, changes * minUnsavedShare);
+
+/**
+ * Saves the delta of a log with the batches of published ticks, and returns the number of its records. The
+ * log is on the disk before: after a crash of the machine, it has all that the saved delta shows.
+ */
+export async function saveDelta(
+  { instance, bases, organizationId }: Pick<MergeOptions, 'instance' | 'bases' | 'organizationId'>,
+  directory: string,
+  files: NamedFiles,
+  published: number,
+): Promise<number> {
+  const log = join(directory, files.log);
+  requireSpace(directory, 2 * statSync(log).size);
+  await syncToDisk(log);
+  return withConnection(instance, async (connection) => {
+    const options = { published, catalog: `saving_${organizationId}` };
+    const store = await openStore(connection, bases, directory, files, options);
+    try {
+      await store.save(connection);
+      return store.part().records;
+    } finally {
+      await store.close(connection);
+    }
+  });
+}
+
+/** The records that the saved delta of a log shows; 0 if there is none. */
+export async function readSavedRecords(
+  instance: DuckDBInstance,
+  directory: string,
+  files: Pick<Current, 'base' | 'log'>,
+): Promise<number> {
+  let records = 0;
+  const note = (saved: SavedDelta) => {
+    records = saved.records;
+    // Nothing is loaded.
+    return false;
+  };
+  await withConnection(instance, (connection) =>
+    loadDelta(connection, 'unused', directory, files, note),
+  );
+  return records;
+}

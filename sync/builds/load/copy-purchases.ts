@@ -1,0 +1,141 @@
+import { createWriteStream } from 'node:fs';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
+import { formatInstant, parseInstant } from '../../../src/domain/instant.ts';
+import { type PurchaseColumn, purchaseColumns } from '../../../src/domain/purchase.ts';
+import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
+import { takeSnapshot } from '../../capture/snapshot.ts';
+import { setLocal } from '../../capture/transaction-settings.ts';
+import type { PurchasePosition } from '../../capture/watermark.ts';
+
+/** Rows that were copied to a file. `until` is the position of the last row, null if no rows follow. */
+export type CopiedChunk = {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly until: PurchasePosition | null;
+};
+
+/** A chunk exceeds `maxBytes`. */
+export class ChunkTooLargeError extends Error {}
+
+type ChunkLimits = {
+  readonly maxBytes: number;
+  /** Called before each part is written, with its bytes. If it throws, the copy rejects. */
+  readonly beforeWriting: (bytes: number) => void;
+};
+
+/** The columns of the file. The position is last in each line, where no text can be mistaken for it. */
+export const copiedColumns: readonly PurchaseColumn[] = [
+  ...purchaseColumns.filter(({ name }) => name !== 'id' && name !== 'created_at'),
+  ...['id', 'created_at'].map(
+    (name) => purchaseColumns.find((column) => column.name === name) as PurchaseColumn,
+  ),
+];
+
+// DuckDB reads a timestamp in UTC without a time zone.
+const columns = copiedColumns.map(({ name, kind }) =>
+  kind === 'instant' ? `${name} at time zone 'UTC'` : name,
+);
+// COPY takes no parameters, so the values are settings of the transaction.
+const copyChunk = `
+  copy (
+    select ${columns.join(', ')}
+    from purchases
+    where organization_id = current_setting('sync.organization_id')::bigint
+      and (created_at, id)
+        > (current_setting('sync.after_created_at')::timestamptz, current_setting('sync.after_id')::bigint)
+    order by purchases.created_at, id
+    limit current_setting('sync.rows')::bigint
+  ) to stdout (format csv)`;
+
+/**
+ * Writes the next `rows` purchases after a position to a CSV file, in the order of creation.
+ * Each chunk has its own transaction, because a long one holds back every vacuum. Rejects if
+ * the signal is aborted, and with ChunkTooLargeError if the file would exceed its limit.
+ */
+export async function copyPurchases(
+  database: Database,
+  from: {
+    readonly organizationId: bigint;
+    readonly after: PurchasePosition | null;
+    readonly rows: number;
+  },
+  file: string,
+  limits: ChunkLimits,
+  signal: AbortSignal,
+): Promise<CopiedChunk> {
+  const { after, rows } = from;
+  const copy = await withSnapshot(database, async (connection) => {
+    await takeSnapshot(connection);
+    await setLocal(connection, {
+      organization_id: String(from.organizationId),
+      rows: String(rows),
+      after_created_at: after === null ? '-infinity' : formatInstant(after.createdAt),
+      after_id: String(after?.id ?? 0n),
+    });
+    return drain(connection, file, limits, signal);
+  });
+  // COPY reports the number of rows after the last row, so it is read after COMMIT.
+  const { rowCount } = copy.rows;
+  return {
+    rows: rowCount,
+    bytes: copy.bytes,
+    until: rowCount < rows ? null : positionAtEnd(copy.tail),
+  };
+}
+
+/** The position in the last line. Null if its instant is infinite, which DuckDB then rejects. */
+function positionAtEnd(tail: string): PurchasePosition | null {
+  if (/,-?infinity\n$/.test(tail)) return null;
+  const [, id = '', day, time] = /,(-?\d+),([^, ]+) ([^, ]+)\n$/.exec(tail) ?? [];
+  const createdAt = parseInstant(`${day}T${time}Z`, 'down');
+  if (createdAt === null) throw new Error('the last line of a chunk has no position');
+  return { createdAt, id: BigInt(id) };
+}
+
+/** Writes the output of COPY to a file. Also returns its last characters. */
+async function drain(
+  connection: pg.ClientBase,
+  file: string,
+  { maxBytes, beforeWriting }: ChunkLimits,
+  signal: AbortSignal,
+): Promise<{
+  readonly rows: { readonly rowCount: number };
+  readonly bytes: number;
+  readonly tail: string;
+}> {
+  const rows = connection.query(copyTo(copyChunk, { highWaterMark: partBytes }));
+  let bytes = 0;
+  let tail = '';
+  const limit = new Transform({
+    highWaterMark: partBytes,
+    transform(part: Buffer, _encoding, callback) {
+      bytes += part.length;
+      tail = (tail + part.toString('latin1', Math.max(0, part.length - tailBytes))).slice(
+        -tailBytes,
+      );
+      try {
+        if (bytes > maxBytes) throw new ChunkTooLargeError('the chunk takes too many bytes');
+        beforeWriting(part.length);
+        callback(null, part);
+      } catch (error) {
+        callback(error as Error);
+      }
+    },
+  });
+  try {
+    const output = createWriteStream(file, { highWaterMark: partBytes });
+    await pipeline(rows, limit, output, { signal });
+  } catch (error) {
+    // The connection still receives rows of COPY, so it cannot be used again.
+    void (connection as pg.Client).end();
+    throw error;
+  }
+  return { rows, bytes, tail };
+}
+
+/** An id and an instant take less. */
+const tailBytes = 64;
+const partBytes = 2 ** 20;

@@ -1,0 +1,58 @@
+import { type DuckDBConnection, type DuckDBDataChunk, INTEGER } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { appendChunks } from '../../../src/duckdb/append.ts';
+import { runStatement, streamChunks } from '../../../src/duckdb/connection.ts';
+import {
+  createPreviousPurchases,
+  type Keys,
+  keyColumns,
+  type PreviousPurchases,
+  type PreviousQuarters,
+} from '../../../src/purchase-store/format/last-purchases.ts';
+
+/** Continues after the purchases that a base has. */
+export async function continueAfter(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<PreviousPurchases> {
+  const previous = createPreviousPurchases();
+  const columns = await keyColumns(connection, catalog);
+  const keys = sql`select ${columns} from ${raw(catalog)}.purchase`;
+  for await (const chunk of streamChunks(connection, keys)) previous.add(columnsOf(chunk));
+  return previous;
+}
+
+/**
+ * Inserts encoded purchases into a base, in the order of creation. `rows` selects them with the
+ * columns of a delta; none may be earlier than those of the base, whose dictionaries have their labels.
+ */
+export async function insertPurchases(
+  connection: DuckDBConnection,
+  catalog: string,
+  previous: PreviousPurchases,
+  rows: Sql,
+): Promise<void> {
+  const ordered = sql`from (${rows}) order by created_at, id`;
+  const added: PreviousQuarters[] = [];
+  const keys = sql`select ${await keyColumns(connection, catalog)} ${ordered}`;
+  for await (const chunk of streamChunks(connection, keys))
+    added.push(previous.add(columnsOf(chunk)));
+  await connection.run(
+    'create or replace temp table previous_purchase (of_any integer, of_status integer)',
+  );
+  await appendChunks(
+    connection,
+    { catalog: 'temp', table: 'previous_purchase' },
+    [INTEGER, INTEGER],
+    added.map(({ ofAny, ofStatus }) => [ofAny, ofStatus]),
+  );
+  await runStatement(
+    connection,
+    sql`
+      insert into ${raw(catalog)}.purchase
+      select * from (${ordered}) positional join previous_purchase`,
+  );
+  await connection.run('drop table previous_purchase');
+}
+
+const columnsOf = (chunk: DuckDBDataChunk): Keys => chunk.getColumns() as unknown as Keys;
