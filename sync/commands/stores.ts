@@ -1,6 +1,6 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
-import { createInstance, type DuckDBOptions, withConnection } from '../../src/duckdb/connection.ts';
+import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
 import { prepareSpill, spillDirectory } from '../../src/duckdb/spill.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
@@ -62,10 +62,6 @@ export async function openStore(
     memoryLimit: workerShares(settings).builds,
     spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });
-  // With large rows, it keeps a fifth less memory that it has freed.
-  await withConnection(instance, (connection) =>
-    connection.run('set global allocator_background_threads = true'),
-  );
   const store = createFileStore({ ...folder, changesRetentionMs, changesMaxBytes });
   const builder = createFileBuilder(store, { ...folder, ...limits, instance });
   const ownership = await takeOwnership(instance, dataDirectory, shard).catch((error) => {
