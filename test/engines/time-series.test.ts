@@ -165,12 +165,12 @@ describe('a time series of the engine duckdb with too many periods', () => {
         from (values (1, timestamp '2020-01-01'), (2, timestamp '2026-01-01')) as row (id, created_at)`);
       const generation = await createGeneration(connection, catalogs);
       const query = { filters: {}, interval: 'day', groupBy: 'status', groupLimit: 1 } as const;
-      const tables = createPeriodTables(instance);
-      const series = purchaseTimeSeries(connection, generation, query, tables);
+      const context = { periodTables: createPeriodTables(instance), minPurchasesForFirsts: 0 };
+      const series = purchaseTimeSeries(connection, generation, query, context);
       await expect(series).rejects.toThrow(TooManyPeriodsError);
       // The first statistics keep their totals.
       expect(generation.totals).toBeNull();
-      await purchaseTimeSeries(connection, generation, { ...query, interval: 'month' }, tables);
+      await purchaseTimeSeries(connection, generation, { ...query, interval: 'month' }, context);
       expect(generation.totals).not.toBeNull();
     } finally {
       connection.closeSync();

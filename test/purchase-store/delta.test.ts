@@ -13,7 +13,6 @@ import {
   purchaseFromRow,
 } from '../../src/domain/purchase.ts';
 import { createInstance, detach, queryRows } from '../../src/duckdb/connection.ts';
-import type { PeriodTables } from '../../src/engines/duckdb/calendar/period-tables.ts';
 import { listPurchases } from '../../src/engines/duckdb/list/list.ts';
 import { createGeneration } from '../../src/engines/duckdb/serving/generation.ts';
 import { purchaseStats } from '../../src/engines/duckdb/statistics/stats.ts';
@@ -196,7 +195,7 @@ async function createBase(
   };
 }
 
-const noTables: PeriodTables = { covering: async () => null };
+const context = { periodTables: { covering: async () => null }, minPurchasesForFirsts: 0 };
 
 /** What a store shows: all purchases, and their sums. */
 async function shownBy(connection: DuckDBConnection, catalogs: StoreCatalogs, groupLimit = 100) {
@@ -204,7 +203,7 @@ async function shownBy(connection: DuckDBConnection, catalogs: StoreCatalogs, gr
   const all = { filters: {}, limit: 100 };
   const { purchases } = await listPurchases(connection, generation, all);
   const query = { filters: {}, groupBy: 'utm_source', groupLimit } as const;
-  const stats = await purchaseStats(connection, generation, query, noTables);
+  const stats = await purchaseStats(connection, generation, query, context);
   const signs = await queryRows(
     connection,
     sql`

@@ -16,6 +16,8 @@ export async function createTestDuckDBEngine(
     queueLimit: 500,
     queueLimitPerClient: 100,
     timeoutMs: 30_000,
+    // Processes group the customers of such small shops.
+    minPurchasesForFirsts: 0,
     onError: (_organizationId, error) => {
       throw error;
     },

@@ -35,6 +35,13 @@ import {
 } from './first-purchases.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
 
+/** What queries of an instance share. */
+export type QueryContext = {
+  readonly periodTables: PeriodTables;
+  /** Statistics of fewer purchases group their customers. */
+  readonly minPurchasesForFirsts: number;
+};
+
 /** What is known of the matching purchases. */
 export type Known = { readonly sums: PurchaseSums | null; readonly customerCount: bigint | null };
 
@@ -42,19 +49,19 @@ export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseStatsQuery,
-  periodTables: PeriodTables,
+  context: QueryContext,
   known: Known = { sums: null, customerCount: null },
 ): Promise<PurchaseStats> {
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return emptyStats;
-  const firsts = firstPurchasesOf(generation, query);
+  const firsts = firstPurchasesOf(generation, query, context);
   const baseCustomers =
     firsts?.hasWholeBase && known.customerCount === null
       ? await customersOfBase(connection, generation, filters.paymentStatus, matching)
       : null;
   const read = { matching, firsts, baseCustomers };
-  const ranking = await readRanking(connection, generation, read, query, periodTables);
+  const ranking = await readRanking(connection, generation, read, query, context.periodTables);
   const totals = isUnfiltered(filters)
     ? await unfilteredTotals(connection, generation)
     : await readTotals(connection, generation, filters, read, ranking ?? known);
@@ -74,24 +81,22 @@ type Read = {
   readonly baseCustomers: bigint | null;
 };
 
-/**
- * With fewer purchases, grouping customers takes a few milliseconds more, and less than bringing
- * `previous_change` up to date while the shop writes. Of ten million, it takes twice the time.
- */
-const minPurchasesForFirsts = 4_000_000;
-
 /** Null if customers have to be grouped, or are known. */
 const firstPurchasesOf = (
   generation: Generation,
   { filters }: PurchaseStatsQuery,
+  { minPurchasesForFirsts }: QueryContext,
 ): FirstPurchases | null =>
   isUnfiltered(filters) || generation.summary.purchases < minPurchasesForFirsts
     ? null
     : firstPurchases(generation, filters);
 
 /** Whether statistics read the table `previous_change`. */
-export const doStatsReadFirsts = (generation: Generation, query: PurchaseStatsQuery): boolean =>
-  firstPurchasesOf(generation, query) !== null;
+export const doStatsReadFirsts = (
+  generation: Generation,
+  query: PurchaseStatsQuery,
+  context: QueryContext,
+): boolean => firstPurchasesOf(generation, query, context) !== null;
 
 /**
  * One statement, because each statement costs a millisecond before it reads anything. Known

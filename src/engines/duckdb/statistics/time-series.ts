@@ -11,28 +11,27 @@ import { queryRows } from '../../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../../purchase-store/format/relations.ts';
 import { assembleTimeSeries, type PeriodRange, rangeOf } from '../../time-series.ts';
-import type { PeriodTables } from '../calendar/period-tables.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from '../calendar/periods.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
 import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-periods.ts';
 import { customersOfBase, firstPurchases } from './first-purchases.ts';
-import { doStatsReadFirsts, type Known, purchaseStats } from './stats.ts';
+import { doStatsReadFirsts, type Known, purchaseStats, type QueryContext } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
 export async function purchaseTimeSeries(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
-  periodTables: PeriodTables,
+  context: QueryContext,
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupBy, groupLimit } = query;
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
-  const periods = await periodsOf(generation, query, periodTables);
+  const periods = await periodsOf(generation, query, context.periodTables);
   const { period, keyOf, firsts } = periods;
   const statsOf = (known?: Known) => {
     const totals = { filters, groupBy, groupLimit };
-    return purchaseStats(connection, generation, totals, periodTables, known);
+    return purchaseStats(connection, generation, totals, context, known);
   };
   if (groupBy === undefined && firsts !== null) {
     return withoutGroups(connection, generation, query, matching, { ...periods, firsts }, statsOf);
@@ -58,10 +57,11 @@ export async function purchaseTimeSeries(
 export const doesTimeSeriesReadFirsts = (
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
+  context: QueryContext,
 ): boolean =>
   query.groupBy === undefined
     ? firstPurchases(generation, query.filters) !== null
-    : doStatsReadFirsts(generation, query);
+    : doStatsReadFirsts(generation, query, context);
 
 /** One statement reads the base: the periods have all sums, and the range unless it may be too long. */
 async function withoutGroups(
