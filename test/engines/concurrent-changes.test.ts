@@ -9,17 +9,13 @@ import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { untilShown } from '../support/published.ts';
 import { publishedFiles } from '../support/published-files.ts';
 import { testExportWriter as writeExport } from '../support/services.ts';
-import { addACent, addPurchases } from '../support/shop.ts';
+import { addACent } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
 
-const it = test
-  .extend('add', ({ database, organizationId, newCustomerId }) => (count: number) => {
-    return addPurchases(database.pool, organizationId, newCustomerId, count);
-  })
-  .extend('revenueOf', ({ engine, organizationId }) => async () => {
-    const { result } = await engine.stats(organizationId, { filters: {}, groupLimit: 1 });
-    return result.revenueInCents;
-  });
+const it = test.extend('revenueOf', ({ engine, organizationId }) => async () => {
+  const { result } = await engine.stats(organizationId, { filters: {}, groupLimit: 1 });
+  return result.revenueInCents;
+});
 
 /** Of purchases of 1 cent, of 2 cents and so on. */
 const revenueOfFirst = (count: number) => BigInt((count * (count + 1)) / 2);

@@ -7,7 +7,7 @@ import { isolatedTest as test } from '../support/fixtures.ts';
 import { addPurchases } from '../support/shop.ts';
 
 const it = test
-  .extend('add', ({ database, shop, customerId }) => (count: number) => {
+  .extend('add', ({ database, shop, customerId }) => (count = 1) => {
     return addPurchases(database.pool, shop.organizationId, customerId, count);
   })
   /** Whether the engine over files has what is published. */

@@ -7,6 +7,7 @@ import { addOrganization } from '../support/shop.ts';
 import { openEngines } from './store.ts';
 
 const purchases = 3_000;
+const customers = 1_500;
 
 const changes = {
   'all purchases have another currency and most another payment status': `
@@ -14,7 +15,8 @@ const changes = {
       currency, payment_status)
     select customers.organization_id, customers.id, n, '2026-01-01'::timestamptz + n * interval '1 hour',
       'currency ' || n, case when n % 10 = 0 then 'paid' else 'status ' || n end
-    from customers, generate_series(1, ${purchases / 10}) as each, lateral (select customers.id % 10 + 10 * each as n)
+    from customers, generate_series(1, ${purchases / customers}) as each,
+      lateral (select customers.id % ${customers} + ${customers} * each as n)
     where organization_id = (select max(id) from organizations)`,
   'statuses change': `update purchases set payment_status = case when payment_status = 'paid'
     then 'changed ' || id else 'paid' end where id % 7 = 0`,
@@ -23,13 +25,13 @@ const changes = {
   'one of the last currencies remains': `update purchases set currency = 'currency 2900'`,
 };
 
-it('statistics of thousands of currencies and payment statuses are those of Postgres', {
+it('statistics of thousands of currencies, payment statuses and customers are those of Postgres', {
   tags: ['slow'],
 }, async ({ database: { pool }, directory }) => {
   const organization = await addOrganization(pool);
   await pool.query(
-    'insert into customers (organization_id) select $1 from generate_series(1, 10)',
-    [organization],
+    'insert into customers (organization_id) select $1 from generate_series(1, $2::int)',
+    [organization, customers],
   );
   const postgres = createPostgresEngine(pool);
   const engines = await openEngines(pool, directory);

@@ -41,24 +41,3 @@ it('a table grows, and transactions that have read it go on with what they have 
     instance.closeSync();
   }
 });
-
-it('there is no table for few purchases, of centuries, of no time, or with offsets by seconds', async ({
-  directory,
-}) => {
-  const options = { threads: 2, memoryLimit: '256MiB', spillDirectory: directory };
-  const instance = await createInstance(options);
-  const tables = createPeriodTables(instance);
-  const berlin = { interval: 'day', timeZone: 'Europe/Berlin' } as const;
-  try {
-    expect(await tables.covering(berlin, january, 30 * 96 * 32)).toBeNull();
-    expect(await tables.covering(berlin, january, 40 * 96 * 32)).not.toBeNull();
-    const noTime = { since: january.until, until: january.since };
-    expect(await tables.covering(byHour, noTime, many)).toBeNull();
-    const localMeanTime = bounds('1890-01-01T00:00:00Z', '1890-02-01T00:00:00Z');
-    expect(await tables.covering(berlin, localMeanTime, many)).toBeNull();
-    const centuries = bounds('1900-01-01T00:00:00Z', '2100-01-01T00:00:00Z');
-    expect(await tables.covering(byHour, centuries, many)).toBeNull();
-  } finally {
-    instance.closeSync();
-  }
-});

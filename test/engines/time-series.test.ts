@@ -3,13 +3,7 @@ import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { TooManyPeriodsError } from '../../src/domain/period.ts';
 import type { PurchaseTimeSeries } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
-import { createInstance } from '../../src/duckdb/connection.ts';
-import { createPeriodTables } from '../../src/engines/duckdb/calendar/period-tables.ts';
-import { createGeneration } from '../../src/engines/duckdb/serving/generation.ts';
-import { purchaseTimeSeries } from '../../src/engines/duckdb/statistics/time-series.ts';
-import { quarterHourSql } from '../../src/purchase-store/format/quarter-hours.ts';
 import { test as it } from '../support/fixtures.ts';
-import { attachEmptyStore } from '../support/store-files.ts';
 import { engines, storeIn } from './store.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
@@ -148,33 +142,5 @@ describe.each(engines)('a time series of the engine %s', (name) => {
     const lastDay = 86_400_000_000n;
     const { series } = await days({ createdUntil: createdUntil - lastDay });
     expect(series[0]?.periods).toHaveLength(1_000);
-  });
-});
-
-describe('a time series of the engine duckdb with too many periods', () => {
-  it('is refused before statistics are read', async ({ directory: spillDirectory }) => {
-    const instance = await createInstance({ threads: 1, memoryLimit: '256MiB', spillDirectory });
-    const connection = await instance.connect();
-    try {
-      const catalogs = await attachEmptyStore(connection);
-      await connection.run(`
-        insert into base.purchase by name
-        select id, 1 as customer_id, 0 as customer_key, 1 as purchase_value_in_cents, created_at,
-          created_at as updated_at, ${quarterHourSql('epoch_us(created_at)')} as created_quarter_hour, 0 as previous_quarter_hour,
-          0 as previous_of_status_quarter_hour
-        from (values (1, timestamp '2020-01-01'), (2, timestamp '2026-01-01')) as row (id, created_at)`);
-      const generation = await createGeneration(connection, catalogs);
-      const query = { filters: {}, interval: 'day', groupBy: 'status', groupLimit: 1 } as const;
-      const context = { periodTables: createPeriodTables(instance), minPurchasesForFirsts: 0 };
-      const series = purchaseTimeSeries(connection, generation, query, context);
-      await expect(series).rejects.toThrow(TooManyPeriodsError);
-      // The first statistics keep their totals.
-      expect(generation.totals).toBeNull();
-      await purchaseTimeSeries(connection, generation, { ...query, interval: 'month' }, context);
-      expect(generation.totals).not.toBeNull();
-    } finally {
-      connection.closeSync();
-      instance.closeSync();
-    }
   });
 });

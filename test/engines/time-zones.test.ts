@@ -1,19 +1,13 @@
-import sql from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { zoneOffsets } from '../../src/domain/time-zone.ts';
-import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
-import { dayGrouping } from '../../src/engines/duckdb/calendar/local-day.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import { createPeriodTables } from '../../src/engines/duckdb/calendar/period-tables.ts';
-import { purchasesMatching } from '../../src/engines/duckdb/filters.ts';
-import { createGeneration } from '../../src/engines/duckdb/serving/generation.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { groupedPurchases } from '../../src/purchase-store/format/relations.ts';
 import { test as it } from '../support/fixtures.ts';
 import { localDayReader } from '../support/local-day.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
-import { attachEmptyStore } from '../support/store-files.ts';
 import { openEngine } from './store.ts';
 
 const zones = [
@@ -174,49 +168,4 @@ describe('a day in a time zone', () => {
       }
     }
   });
-});
-
-// DuckDB addresses each day between the earliest and the latest purchase of a file directly, also if a
-// filter leaves one day.
-describe.each(zones.slice(0, 2))('days of %s', (zone) => {
-  it.for(['delta.change', 'base.purchase'])(
-    'are hashed if %s has purchases of distant years',
-    async (table, { directory: spillDirectory }) => {
-      const instance = await createInstance({ ...smallest, spillDirectory });
-      const connection = await instance.connect();
-      try {
-        const catalogs = await attachEmptyStore(connection);
-        const others =
-          table === 'delta.change'
-            ? '1 as sign'
-            : '0 as previous_quarter_hour, 0 as previous_of_status_quarter_hour';
-        await connection.run(`
-        insert into ${table} by name
-        select ${others}, n as id, n as customer_id, n as customer_key, 1 as purchase_value_in_cents,
-          make_timestamp(n, 1, 1, 0, 0, 0) as created_at, created_at as updated_at,
-          0 as created_quarter_hour
-        from unnest([1, 2026, 9999]) as years(n)`);
-        const generation = await createGeneration(connection, catalogs);
-        const filters = {
-          createdSince: microseconds('2026-01-01T00:00Z'),
-          createdUntil: microseconds('2026-01-01T23:59Z'),
-        };
-        const matching = await purchasesMatching(connection, generation.labels, filters);
-        const timeZone = zone === 'UTC' ? undefined : zone;
-        const { key } = await dayGrouping(
-          generation.summary,
-          filters,
-          timeZone,
-          createPeriodTables(instance),
-        );
-        const grouped = groupedPurchases(catalogs, matching ?? sql`false`, { key });
-        const plan = String(await queryRows(connection, sql`explain from ${grouped}`));
-        expect(plan).toContain('HASH_GROUP_BY');
-        expect(plan).not.toContain('PERFECT_HASH_GROUP_BY');
-      } finally {
-        connection.closeSync();
-        instance.closeSync();
-      }
-    },
-  );
 });

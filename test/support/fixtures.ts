@@ -9,7 +9,7 @@ import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import { createPostgresProxy, type PostgresProxy } from './postgres-proxy.ts';
 import { type Program, type ProgramOptions, runProgram } from './program.ts';
 import { expectEqual } from './published.ts';
-import { addCustomer, addKey, addOrganization } from './shop.ts';
+import { addCustomer, addKey, addOrganization, addPurchases } from './shop.ts';
 import { listenAndConnect, type SocketClient } from './sockets.ts';
 import { createTestWorker, follow, type TestWorker, type TestWorkerOptions } from './sync.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
@@ -182,6 +182,12 @@ async function openUntilPublished(
   };
 }
 
+/** Adds so many purchases of one customer to the organization. */
+async function openAdd({ database, organizationId }: Omit<Published, 'directory'>) {
+  const customer = await addCustomer(database.pool, organizationId);
+  return (count = 1) => addPurchases(database.pool, organizationId, customer, count);
+}
+
 /** The folder of the organization's files. */
 const openFolder = ({ directory, organizationId }: Omit<Published, 'database'>) =>
   organizationDirectory(directory, organizationId);
@@ -262,6 +268,7 @@ const testWith = (sharing: { readonly scope: 'file' }) =>
     .extend('openWorker', openOpenWorker)
     .extend('organizationId', ({ newShop }) => newShop.organizationId)
     .extend('folder', openFolder)
+    .extend('add', openAdd)
     .extend('expectEqual', openExpectEqual)
     .extend('untilPublished', openUntilPublished)
     .extend('proxy', openProxy)

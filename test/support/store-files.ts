@@ -3,7 +3,6 @@ import { basename } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { quotePath } from '../../src/duckdb/connection.ts';
 import { replaceFileSync } from '../../src/process/replace-file.ts';
-import { createDelta } from '../../src/purchase-store/delta/delta.ts';
 import {
   type Current,
   currentFile,
@@ -11,25 +10,11 @@ import {
   serializeCurrent,
 } from '../../src/purchase-store/format/current.ts';
 import { createBaseLayout, layoutVersion } from '../../src/purchase-store/format/layout.ts';
-import type { StoreCatalogs } from '../../src/purchase-store/format/relations.ts';
 import { readBootId, type TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import type { Records } from '../../sync/capture/records.ts';
 import { createLog, type NewLog } from '../../sync/files/log-files.ts';
-
-/** Creates a base and a delta without purchases in memory, and attaches them as `base` and `delta`. */
-export async function attachEmptyStore(connection: DuckDBConnection): Promise<StoreCatalogs> {
-  const catalogs = { base: 'base', delta: 'delta' };
-  await connection.run(`attach ':memory:' as base; ${createBaseLayout('base')}`);
-  await createDelta(
-    connection,
-    catalogs,
-    { path: '', lines: 0, bytes: 0, read: () => Buffer.alloc(0) },
-    0n,
-  );
-  return catalogs;
-}
 
 /** Creates the file of a base without purchases, and attaches it as `base`. */
 export async function attachEmptyBase(connection: DuckDBConnection, path: string): Promise<void> {

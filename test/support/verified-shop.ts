@@ -10,7 +10,6 @@ import {
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { appendBatches, recoverLog } from '../../src/purchase-store/format/log.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
-import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import {
   type Verification,
@@ -26,35 +25,6 @@ import {
   type TestWorker,
   type TestWorkerOptions,
 } from './sync.ts';
-
-/** The published purchases of an organization, which a test damages and verifies. */
-export type PublishedShop = {
-  readonly database: TestDatabase;
-  readonly directory: string;
-  readonly organization: bigint;
-  /** The organization's folder. */
-  readonly folder: string;
-  /** Publishes organizations. The default is this organization. */
-  sync(organizations?: readonly bigint[]): Promise<void>;
-  /** Follows changes until the signal is aborted. */
-  follow(signal: AbortSignal, onReport?: (report: OrganizationReport) => void): Promise<void>;
-  /** Runs `work` with a worker. */
-  withWorker<Result>(
-    work: (worker: TestWorker) => Promise<Result>,
-    options?: TestWorkerOptions,
-  ): Promise<Result>;
-  /** The content of CURRENT. */
-  current(): Current;
-  /** The published base. */
-  basePath(): string;
-  /** The published log. */
-  logPath(): string;
-  /** Runs SQL on the published base, or another one, as DuckDB's current database. */
-  damage(statement: string, path?: string): Promise<void>;
-  /** Appends records to the log, as lines without a line break. Their batch is valid. */
-  appendToLog(...records: readonly string[]): void;
-  verify(options?: Partial<VerifyOptions>): Promise<Verification>;
-};
 
 /**
  * `published` is a new organization in the database and the folder of the file. It has a base.
@@ -78,21 +48,29 @@ export function keepFolder({ directory, folder }: PublishedShop): () => void {
   };
 }
 
+/** The published purchases of an organization, which a test damages and verifies. */
+export type PublishedShop = ReturnType<typeof openPublishedShop>;
+
 export function openPublishedShop(
   database: TestDatabase,
   directory: string,
   organization: bigint,
   workerOptions: TestWorkerOptions = { maxPurchasesWithoutBase: 0 },
-): PublishedShop {
+) {
   const folder = organizationDirectory(directory, organization);
   const duckdb = { ...duckdbOptions(directory, 'verified'), memoryLimit: '256MiB' };
 
-  const withWorker: PublishedShop['withWorker'] = async (work, options = {}) => {
+  /** Runs `work` with a worker. */
+  const withWorker = async <Result>(
+    work: (worker: TestWorker) => Promise<Result>,
+    options: TestWorkerOptions = {},
+  ): Promise<Result> => {
     const all = { ...workerOptions, ...options };
     const worker = await createTestWorker(database.pool, directory, all);
     return work(worker).finally(() => worker.close());
   };
-  const current = () => {
+  /** The content of CURRENT. */
+  const current = (): Current => {
     const content = readCurrent(folder, layoutVersion);
     if (content === null) throw new Error('nothing is published');
     return content;
@@ -109,16 +87,16 @@ export function openPublishedShop(
     directory,
     organization,
     folder,
+    /** Publishes organizations. The default is this organization. */
     sync: (organizations = [organization]) => withWorker((worker) => worker.once(organizations)),
-    follow: (signal, onReport = () => {}) =>
-      withWorker((worker) => worker.run(signal), {
-        onReport: (id, report) => id === organization && onReport(report),
-      }),
+    /** Follows changes until the signal is aborted. */
+    follow: (signal: AbortSignal) => withWorker((worker) => worker.run(signal)),
     withWorker,
     current,
     basePath,
     logPath,
-    async damage(statement, path = basePath()) {
+    /** Runs SQL on the published base, or another one, as DuckDB's current database. */
+    async damage(statement: string, path = basePath()) {
       const instance = await createInstance(duckdb);
       const connection = await instance.connect();
       // A copy, because another process may have the file open.
@@ -130,13 +108,14 @@ export function openPublishedShop(
       instance.closeSync();
       await rename(`${path}.damaged`, path);
     },
-    appendToLog(...records) {
+    /** Appends records to the log, as lines without a line break. Their batch is valid. */
+    appendToLog(...records: readonly string[]) {
       const tick = newestTick(readTicks(directory), organization)?.tick ?? 0;
       const lines = Buffer.from(records.map((record) => `${record}\n`).join(''));
       const end = recoverLog(logPath(), tick, 0);
       appendBatches(logPath(), end, { tick, lines });
     },
-    verify: (options = {}) =>
+    verify: (options: Partial<VerifyOptions> = {}): Promise<Verification> =>
       verifyOrganization({
         organizationId: organization,
         database: database.pool,

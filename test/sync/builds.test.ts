@@ -360,24 +360,6 @@ describe('a rebuild', { tags: ['slow'] }, () => {
     await built.expectEqual();
   });
 
-  it('that is requested twice before a worker has started starts it once', async ({ built }) => {
-    let starts = 0;
-    const worker = await built.open({
-      replace: ({ store }) => ({
-        store: {
-          ...store,
-          readTicks() {
-            starts += 1;
-            return store.readTicks();
-          },
-        },
-      }),
-    });
-    const rebuild = () => worker.rebuild(built.id);
-    await Promise.all([rebuild(), rebuild()]);
-    expect(starts).toBe(1);
-  });
-
   it('that is requested during a load ends with it', async ({ built }) => {
     await built.add(purchases);
     const { replace, kinds, begun, end } = heldBuilds('load', 'catchUp', 'compact');
@@ -530,24 +512,4 @@ describe('changes', { tags: ['slow'] }, () => {
       await built.expectEqual();
     },
   );
-
-  it('that exceed a tick are added by a build, and those meanwhile follow', async ({
-    untilEqual,
-    built,
-  }) => {
-    await built.add(purchases);
-    await built.sync();
-    const before = built.files();
-    const build = heldBuilds('load', 'catchUp', 'compact');
-    const stop = follow(await built.open({ maxTickChanges: 100, replace: build.replace }));
-    await built.change();
-    await build.begun;
-    expect(built.reports.at(-1)?.state).toBe('catching up');
-    expect(built.files()).toEqual(before);
-    await built.change(50);
-    build.end();
-    await untilEqual();
-    await stop();
-    await built.expectEqual();
-  });
 });

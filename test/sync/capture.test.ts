@@ -10,7 +10,7 @@ import { addCustomer, addPurchase } from '../support/shop.ts';
 const it = test
   /** Adds a purchase of so many cents. */
   .extend(
-    'add',
+    'buy',
     ({ database, organizationId, newCustomerId }) =>
       (cents: number, connection: pg.Pool | pg.PoolClient = database.pool) =>
         addPurchase(connection, organizationId, {
@@ -41,32 +41,32 @@ const it = test
 describe('the sync worker', () => {
   it('publishes commits while an older transaction is open', { tags: ['slow'] }, async ({
     begin,
-    add,
+    buy,
     sync,
   }) => {
     await sync();
     const older = await begin();
-    await add(1, older);
-    await add(2);
+    await buy(1, older);
+    await buy(2);
     expect(await sync()).toEqual([2n]);
-    await add(3);
+    await buy(3);
     expect(await sync()).toEqual([2n, 3n]);
     await older.query('commit');
     expect(await sync()).toEqual([1n, 2n, 3n]);
     expect(await sync()).toEqual([1n, 2n, 3n]);
   });
 
-  it('ignores rows that were rolled back, also to a savepoint', async ({ begin, add, sync }) => {
+  it('ignores rows that were rolled back, also to a savepoint', async ({ begin, buy, sync }) => {
     await sync();
     const rolledBack = await begin();
-    await add(1, rolledBack);
+    await buy(1, rolledBack);
     const partlyRolledBack = await begin();
-    await add(2, partlyRolledBack);
+    await buy(2, partlyRolledBack);
     await partlyRolledBack.query('savepoint a');
-    await add(3, partlyRolledBack);
+    await buy(3, partlyRolledBack);
     await partlyRolledBack.query('rollback to savepoint a');
     await partlyRolledBack.query('savepoint b');
-    await add(4, partlyRolledBack);
+    await buy(4, partlyRolledBack);
     await partlyRolledBack.query('release savepoint b');
     expect(await sync()).toEqual([]);
     await rolledBack.query('rollback');
@@ -74,10 +74,10 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([2n, 4n]);
   });
 
-  it('reads prepared transactions after their commit', async ({ database, begin, add, sync }) => {
+  it('reads prepared transactions after their commit', async ({ database, begin, buy, sync }) => {
     await sync();
     const writer = await begin();
-    await add(5, writer);
+    await buy(5, writer);
     await writer.query(`prepare transaction 'later'`);
     expect(await sync()).toEqual([]);
     await database.pool.query(`commit prepared 'later'`);
@@ -88,10 +88,10 @@ describe('the sync worker', () => {
     database,
     directory,
     organizationId,
-    add,
+    buy,
     sync,
   }) => {
-    const id = await add(7);
+    const id = await buy(7);
     await sync();
     const otherCustomer = await addCustomer(database.pool, organizationId);
     await database.pool.query(
@@ -119,14 +119,14 @@ describe('the sync worker', () => {
 
   it('appends the changes to one log, and nothing if nothing changed', { tags: ['slow'] }, async ({
     folder,
-    add,
+    buy,
     sync,
   }) => {
     await sync();
     const log = publishedLog(folder);
     const sizes = [statSync(log).size];
     for (let count = 0; count < 8; count += 1) {
-      await add(count);
+      await buy(count);
       await sync();
       sizes.push(statSync(log).size);
     }

@@ -10,7 +10,7 @@ import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.t
 
 const it = test
   /** Adds purchases that the checks of Postgres would reject. */
-  .extend('add', { scope: 'file' }, async ({ database: { pool } }) => {
+  .extend('buy', { scope: 'file' }, async ({ database: { pool } }) => {
     await pool.query(`
       alter domain instant drop constraint instant_check;
       alter table purchases drop constraint purchases_coupons_check`);
@@ -19,8 +19,8 @@ const it = test
       await addPurchase(pool, organizationId, { customer_id: customer, ...values });
     };
   })
-  .extend('organizationId', async ({ newShop: { organizationId }, add }) => {
-    await add(organizationId);
+  .extend('organizationId', async ({ newShop: { organizationId }, buy }) => {
+    await buy(organizationId);
     return organizationId;
   })
   .extend(
@@ -85,7 +85,7 @@ describe('a purchase that cannot be copied', () => {
         database,
         organizationId,
         otherShop: { organizationId: other },
-        add,
+        buy,
         engine,
         followChanges,
         untilReported,
@@ -95,7 +95,7 @@ describe('a purchase that cannot be copied', () => {
     ) => {
       const { message, advice, values, damage, correction, remaining } = faults[fault];
       const addInvalid = async () => {
-        await add(organizationId, { ...values, order_number: 'SECRET-7' });
+        await buy(organizationId, { ...values, order_number: 'SECRET-7' });
         await damage?.(database.pool);
       };
       if (place === 'a load') await addInvalid();
@@ -117,7 +117,7 @@ describe('a purchase that cannot be copied', () => {
       else await expect(count(organizationId)).rejects.toThrow(NoGenerationError);
 
       const before = await count(other).catch(() => 0);
-      await add(other);
+      await buy(other);
       await untilPublished(before + 1, other);
 
       await database.pool.query(correction);
@@ -131,10 +131,10 @@ describe('a purchase that cannot be copied', () => {
 describe('a purchase', () => {
   it('is copied with the largest and the smallest amount, and with any JSON as coupons', {
     tags: ['slow'],
-  }, async ({ database, worker, organizationId, add, expectEqual }) => {
+  }, async ({ database, worker, organizationId, buy, expectEqual }) => {
     const max = 2n ** 63n - 1n;
     for (const coupons of ['{"not": "a list"}', '"text"', '[1, null]', 'null']) {
-      await add(organizationId, { purchase_value_in_cents: max, coupons });
+      await buy(organizationId, { purchase_value_in_cents: max, coupons });
     }
     await worker.once([organizationId]);
     await expectEqual();
@@ -143,7 +143,7 @@ describe('a purchase', () => {
        where organization_id = $1`,
       [organizationId, -max - 1n],
     );
-    await add(organizationId);
+    await buy(organizationId);
     await worker.once([organizationId]);
     await expectEqual();
   });

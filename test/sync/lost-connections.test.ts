@@ -1,15 +1,8 @@
 import { describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/connection/pool.ts';
-import { test } from '../support/fixtures.ts';
+import { test as it } from '../support/fixtures.ts';
 import type { PostgresProxy } from '../support/postgres-proxy.ts';
-import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
-
-const it = test
-  /** Adds purchases to the organization of the test. */
-  .extend('add', ({ database, newShop, newCustomerId }) => (count: number) => {
-    return addPurchases(database.pool, newShop.organizationId, newCustomerId, count);
-  });
 
 type Steps = {
   readonly before?: () => Promise<unknown>;

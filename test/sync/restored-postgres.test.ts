@@ -38,7 +38,7 @@ const it = test
     };
   })
   .extend(
-    'add',
+    'buy',
     ({ pool, seller: { organization, customer } }) =>
       (connection: Database | Connection = pool) => {
         return addPurchases(connection, organization, customer, 1);
@@ -63,16 +63,16 @@ describe('after a crash of Postgres', { tags: ['slow'], timeout: 120_000 }, () =
     postgres,
     pool,
     publish,
-    add,
+    buy,
   }) => {
-    await add();
+    await buy();
     for (let count = 0; count < 20; count += 1) {
       await pool.query('begin; select pg_current_xact_id(); rollback');
     }
     await publish();
     await postgres.crash();
-    await add();
-    await add();
+    await buy();
+    await buy();
     await publish();
   });
 
@@ -81,20 +81,20 @@ describe('after a crash of Postgres', { tags: ['slow'], timeout: 120_000 }, () =
     pool,
     seller: { organization },
     publish,
-    add,
+    buy,
   }) => {
     const stored = () => storedPurchases(pool, organization);
     await publish();
     await withConnection(pool, async (connection) => {
       await connection.query('set synchronous_commit = off');
-      for (let count = 0; count < 3; count += 1) await add(connection);
+      for (let count = 0; count < 3; count += 1) await buy(connection);
       await connection.query('reset synchronous_commit');
     });
     await publish();
     const published = await stored();
     await postgres.crash();
     expect(await stored()).toEqual(published);
-    await add();
+    await buy();
     await publish();
   });
 });

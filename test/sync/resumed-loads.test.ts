@@ -6,7 +6,6 @@ import type { Step } from '../support/failpoints/failpoints.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
 import { heldBuilds, withBuilder } from '../support/held-builds.ts';
 import { publishedFiles } from '../support/published-files.ts';
-import { addPurchases } from '../support/shop.ts';
 import { createTestWorker, type TestWorker } from '../support/sync.ts';
 
 /** So many that `program` loads them into a base. */
@@ -14,9 +13,6 @@ const purchases = 1_200;
 const limits = { loadChunkRows: 500, maxPurchasesWithoutBase: 0 };
 
 const it = test
-  .extend('add', ({ database, organizationId, customerId }) => (count: number) => {
-    return addPurchases(database.pool, organizationId, customerId, count);
-  })
   /** The rows that a load has when it begins or resumes, of each load. */
   // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
   .extend('begun', ({}): number[] => [])

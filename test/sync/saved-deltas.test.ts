@@ -6,7 +6,6 @@ import { readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import { createFileStore } from '../../sync/files/file-store.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { publishedFiles } from '../support/published-files.ts';
-import { addCustomer, addPurchases } from '../support/shop.ts';
 import { follow, type TestWorkerOptions } from '../support/sync.ts';
 
 const purchases = 100;
@@ -14,18 +13,13 @@ const minUnsavedChanges = 10;
 
 const it = isolatedTest
   /** A worker that has published the purchases, and saves the delta after more than ten changes. */
-  .extend(
-    'openSaving',
-    ({ database: { pool }, organizationId, openWorker }) =>
-      async (options: TestWorkerOptions = {}) => {
-        const customer = await addCustomer(pool, organizationId);
-        await addPurchases(pool, organizationId, customer, purchases);
-        const limits = { minUnsavedChanges, maxPurchasesWithoutBase: 0 };
-        const worker = await openWorker({ ...limits, ...options });
-        await worker.syncAll();
-        return worker;
-      },
-  )
+  .extend('openSaving', ({ add, openWorker }) => async (options: TestWorkerOptions = {}) => {
+    await add(purchases);
+    const limits = { minUnsavedChanges, maxPurchasesWithoutBase: 0 };
+    const worker = await openWorker({ ...limits, ...options });
+    await worker.syncAll();
+    return worker;
+  })
   /** Changes so many purchases. */
   .extend('change', ({ database: { pool }, organizationId }) => async (count: number) => {
     await pool.query(

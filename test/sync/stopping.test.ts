@@ -11,15 +11,10 @@ import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createFileStore } from '../../sync/files/file-store.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import { createWorker } from '../../sync/worker/worker.ts';
-import { isolatedTest } from '../support/fixtures.ts';
+import { isolatedTest as it } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { publishedFiles } from '../support/published-files.ts';
-import { addPurchases } from '../support/shop.ts';
 import { duckdbOptions, follow } from '../support/sync.ts';
-
-const it = isolatedTest.extend('add', ({ database, shop, customerId }) => (count: number) => {
-  return addPurchases(database.pool, shop.organizationId, customerId, count);
-});
 
 describe('a worker that stops', () => {
   it('resolves every call of close at the same time, after all work has ended', async ({

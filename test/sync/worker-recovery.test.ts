@@ -27,10 +27,6 @@ import { addCustomer, addPurchases } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
 
 const it = test
-  .extend('add', async ({ database, organizationId }) => {
-    const customer = await addCustomer(database.pool, organizationId);
-    return (count = 1) => addPurchases(database.pool, organizationId, customer, count);
-  })
   /** Publishes what Postgres holds, by a worker that ends then. */
   .extend('sync', ({ openWorker, organizationId }) => async () => {
     const worker = await openWorker();

@@ -140,7 +140,7 @@ const pagesPerWindow = 8;
  * distributed evenly: a wrong guess costs a second query, and never loses a purchase. Instants
  * are microseconds since 1970.
  */
-export function narrowWindow(
+function narrowWindow(
   until: bigint,
   { purchases, first, last }: GenerationSummary,
   pageSize: number,
