@@ -13,7 +13,7 @@ import {
   type ReplayedPart,
   updatePreviousChanges,
 } from './delta/delta.ts';
-import { loadDelta, type SavedDelta, saveDelta } from './delta/saved-delta.ts';
+import { loadSavedDelta, type SavedDelta, writeSavedDelta } from './delta/saved-delta.ts';
 import type { Current } from './format/current.ts';
 import { createBaseLayout, layoutVersion, requireBase } from './format/layout.ts';
 import {
@@ -132,7 +132,7 @@ export async function openStore<Content, Files extends NamedFiles>(
     const isShown = (saved: SavedDelta) =>
       saved.position <= part.position && saved.checksum === checksumBefore(log, 0, saved.position);
     const load: ReplayedPart['load'] = (...target) =>
-      loadDelta(...target, directory, current, isShown);
+      loadSavedDelta(...target, directory, current, isShown);
     const { lines, position: bytes } = part;
     const replayed = { path: pathOf(log), lines, bytes, read, load };
     const created = await createDelta(connection, catalogs, replayed, current.asOf);
@@ -193,7 +193,7 @@ function createStore<Content, Files extends NamedFiles>(
       if (base !== null) await updatePreviousChanges(connection, delta);
       const checksum = checksumBefore(descriptor, 0, part.position);
       const saved = { layoutVersion, base, log, ...part, checksum };
-      await saveDelta(connection, delta.catalogs.delta, directory, saved);
+      await writeSavedDelta(connection, delta.catalogs.delta, directory, saved);
     },
 
     findPending(published) {

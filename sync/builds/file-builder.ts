@@ -9,14 +9,14 @@ import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { FileStore } from '../files/file-store.ts';
-import { createLog, type NewLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
+import { createLogFile, type NewLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
 import type { Organization } from '../organization.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import type { ChangeGap } from '../tick/store.ts';
 import { unfinishedBasePath } from './base-file.ts';
 import type { Builder, BuildOptions } from './builder.ts';
 import { compact } from './compact/compact.ts';
-import { type MergeOptions, merge } from './compact/merge.ts';
+import { type MergeOptions, mergeIntoBase } from './compact/merge.ts';
 import { isWorthSaving, readSavedRecords, saveDelta } from './compact/save-delta.ts';
 import { loadLarge } from './load/load-large.ts';
 import { findSmall, loadSmall } from './load/load-small.ts';
@@ -99,7 +99,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const published = store.published(organization.id);
       if (published === null) throw new Error('nothing is published');
       const { current } = published;
-      const log = createLog(directoryOf(organization));
+      const log = createLogFile(directoryOf(organization));
       const gap = createGapLog(dataDirectory, organization.id);
       const copied = { organization, base: current.base, log, purchases: current.purchases };
       try {
@@ -107,14 +107,19 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
         for (const batch of publishedBatches(path, tick)) log.append(batch);
         const since = await appendChanges(database, organization, { log, gap }, build);
         gap.until = since;
-        const merged = await merge(
+        const merged = await mergeIntoBase(
           mergeOptions(organization, build),
           { ...current, log: log.name, logBytes: log.end().position },
           visibleAtOnce,
         );
         log.remove();
         const { base, purchases } = merged;
-        const files = { organization, base, purchases, log: createLog(directoryOf(organization)) };
+        const files = {
+          organization,
+          base,
+          purchases,
+          log: createLogFile(directoryOf(organization)),
+        };
         return prepare(store, dataDirectory, files, since, gap);
       } catch (error) {
         gap.log?.remove();

@@ -4,7 +4,7 @@ import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts'
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { currentOf, type FileStore } from '../files/file-store.ts';
-import { createLog, type NewLog } from '../files/log-files.ts';
+import { createLogFile, type NewLog } from '../files/log-files.ts';
 import { replacedLogs } from '../files/replaced-logs.ts';
 import type { Organization } from '../organization.ts';
 import type { ChangeGap, Prepared } from '../tick/store.ts';
@@ -35,7 +35,7 @@ export function createGapLog(dataDirectory: string, organizationId: bigint): Gap
     log: null,
     isComplete: false,
     append(records) {
-      gap.log ??= createLog(organizationDirectory(dataDirectory, organizationId));
+      gap.log ??= createLogFile(organizationDirectory(dataDirectory, organizationId));
       gap.log.append(records);
     },
   };

@@ -60,7 +60,7 @@ export async function* streamChanges(
 }
 
 /** All purchases of these organizations. */
-export async function* streamPurchases(
+export async function* streamAllPurchases(
   connection: pg.ClientBase,
   organizations: readonly bigint[],
 ): AsyncGenerator<[organizationId: bigint, Records]> {

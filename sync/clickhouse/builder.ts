@@ -14,14 +14,14 @@ import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../organization.ts';
 import type { Prepared } from '../tick/store.ts';
 import { requireEqual, requireTotals } from '../verification/verify.ts';
-import { type Batch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';
+import { type ChangeBatch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';
 import { dropLoad } from './clean-up.ts';
 import type { ClickHouseStore } from './clickhouse-store.ts';
 import { contentOf } from './content.ts';
-import { currentPurchases } from './current-purchases.ts';
-import { createGap, type FeedGap, noGap } from './feed.ts';
-import { loadPurchases } from './load.ts';
-import { type LoadDescription, merge } from './merge.ts';
+import { newestPurchases } from './current-purchases.ts';
+import { createEmptyGap, createGap, type FeedGap } from './feed.ts';
+import { loadIntoClickHouse } from './load.ts';
+import { type LoadDescription, mergeLoad } from './merge.ts';
 import { newLoad, newWriter } from './names.ts';
 
 type ClickHouseBuilderOptions = {
@@ -103,7 +103,7 @@ export function createClickHouseBuilder(
   /** Adds the changes since a snapshot to a batch. Returns the snapshot up to which the batch has them. */
   const appendChanges = async (
     rows: GenerationRows,
-    batch: Batch,
+    batch: ChangeBatch,
     since: Watermark,
     { signal, onRetain }: BuildOptions,
     check: (source: Connection) => Promise<void> = async () => {},
@@ -125,7 +125,7 @@ export function createClickHouseBuilder(
   const requireSameTotals = async (source: Connection, rows: GenerationRows): Promise<void> => {
     const [loaded] = await clickhouse.query(sql`
       select concat(toString(count()), ' worth ', toString(sum(toInt128(cents))))
-      from ${currentPurchases(rows, sql`purchase_value_in_cents as cents`)}`);
+      from ${newestPurchases(rows, sql`purchase_value_in_cents as cents`)}`);
     await requireTotals(source, rows.organizationId, loaded?.[0]);
   };
 
@@ -148,7 +148,7 @@ export function createClickHouseBuilder(
       const { id } = organization;
       return withNewLoad(organization, async (loadId) => {
         const options = { database, clickhouse, organizationId: id, loadId, build };
-        const { since: loadedAt, ...load } = await loadPurchases(options);
+        const { since: loadedAt, ...load } = await loadIntoClickHouse(options);
         const batch = { loadId, writer: buildWriter, tick: afterLoad };
         const rows = { organizationId: id, loadId, writers: [] };
         const all = { ...rows, writers: [{ writer: buildWriter, last: BigInt(afterLoad) }] };
@@ -174,7 +174,7 @@ export function createClickHouseBuilder(
       return withNewLoad(organization, async (loadId) => {
         const { since } = await appendChanges(rows, batch, shown, build);
         const writers = [...rows.writers, { writer: batch.writer, last: BigInt(batch.tick) }];
-        const merged = await merge(clickhouse, { ...rows, writers }, loadId, build.signal);
+        const merged = await mergeLoad(clickhouse, { ...rows, writers }, loadId, build.signal);
         const prepared = prepare(organization, merged, since, 0, createGap(since, batch.writer));
         return {
           ...prepared,
@@ -192,7 +192,7 @@ export function createClickHouseBuilder(
       const rows = publishedRows(organization, tick);
       const before = store.sizeOf(id)?.changes ?? 0;
       return withNewLoad(organization, async (loadId) => {
-        const merged = await merge(clickhouse, rows, loadId, signal);
+        const merged = await mergeLoad(clickhouse, rows, loadId, signal);
         return {
           async publish(published, watermark) {
             const current = publishedRows(organization, published);
@@ -204,7 +204,7 @@ export function createClickHouseBuilder(
             const to = sql`${loadId} as load_id, ${buildWriter} as writer`;
             await copyChanges(clickhouse, isLater, to);
             const changes = (store.sizeOf(id)?.changes ?? 0) - before;
-            await publish(organization, merged, published, watermark, changes, noGap());
+            await publish(organization, merged, published, watermark, changes, createEmptyGap());
           },
           discard: () => discard(id, loadId),
         };

@@ -7,7 +7,7 @@ import {
   type TableName,
   table,
 } from '../../src/engines/clickhouse/schema.ts';
-import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import {
   isOfDatabase,
@@ -135,7 +135,9 @@ export function createUnusedRemoval(
     const found = new Set([...partitions, ...(rows.flat() as string[])]);
     // After the rows, so that all that is published or begins meanwhile is used.
     const loads = await readLoads(clickhouse, inShard(shard));
-    const writers = ticksOf(loads, await readTicks(clickhouse)).flatMap((tick) => tick.writers);
+    const writers = ticksOf(loads, await readClickHouseTicks(clickhouse)).flatMap(
+      (tick) => tick.writers,
+    );
     const foundLoads = {
       named: new Set(loads.map(({ loadId }) => loadId)),
       withPurchases: new Set(partitions),

@@ -8,7 +8,7 @@ import {
   type WriterBatches,
 } from '../../src/engines/clickhouse/relations.ts';
 import { createTables } from '../../src/engines/clickhouse/schema.ts';
-import { type PublishedTick, readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { type ClickHouseTick, readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
@@ -25,7 +25,7 @@ import {
   removeOrphans,
 } from './clean-up.ts';
 import { createFeed, type FeedGap } from './feed.ts';
-import { countChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
+import { countLoadChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
 import { inShard, newWriter } from './names.ts';
 import { createPublisher, type NewLoad, type UnnumberedLoad } from './publisher.ts';
 import { continueWriters, mergeWriters } from './writers.ts';
@@ -86,9 +86,9 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
 
   const allBatches = () => [buildBatches, ...writers()];
 
-  const begin = async (): Promise<PublishedTick[]> => {
+  const begin = async (): Promise<ClickHouseTick[]> => {
     for (const statement of createTables(clickhouse.cluster)) await clickhouse.run(raw(statement));
-    const ticks = await readTicks(clickhouse);
+    const ticks = await readClickHouseTicks(clickhouse);
     const now = await readClock(database);
     await renumberLoads(clickhouse, inShard(shard), now);
     const loads = await readLoads(clickhouse, inShard(shard));
@@ -96,7 +96,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
     publisher.begin(highest(published, 'number'));
     feed.begin(highest(published, 'changesUntil'), highest(ticks, 'changesSince'));
     earlierWriters = await continueWriters(clickhouse, shard, ticksOf(loads, ticks));
-    const counts = await countChanges(clickhouse, inShard(shard), [
+    const counts = await countLoadChanges(clickhouse, inShard(shard), [
       buildBatches,
       ...earlierWriters,
     ]);

@@ -9,7 +9,7 @@ export const purchaseCount = (rows: GenerationRows): Sql =>
  * A subquery: the purchases that match a condition on their columns. The changes need not match it, as
  * those of the engine's subquery of the same name: rows may be damaged.
  */
-export const currentPurchases = (
+export const newestPurchases = (
   rows: GenerationRows,
   columns: Sql,
   condition: Sql = raw('true'),

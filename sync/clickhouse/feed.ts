@@ -29,7 +29,7 @@ export function createGap(until: Watermark | null, writer: string | null): FeedG
 }
 
 /** Both loads show the same. */
-export const noGap = (): FeedGap => ({ ...createGap(null, null), isComplete: true });
+export const createEmptyGap = (): FeedGap => ({ ...createGap(null, null), isComplete: true });
 
 const columns = ['organization_id', 'number', 'id'];
 

@@ -2,11 +2,11 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { type Load, loadColumns, loadRow } from '../../src/engines/clickhouse/generation.ts';
-import type { PublishedTick } from '../../src/engines/clickhouse/ticks.ts';
+import type { ClickHouseTick } from '../../src/engines/clickhouse/ticks.ts';
 import { insertRows } from './insert.ts';
 
 /** The content of a tick, without its disk. */
-type Tick = Omit<PublishedTick, 'synced' | 'boot' | 'number'>;
+type Tick = Omit<ClickHouseTick, 'synced' | 'boot' | 'number'>;
 
 /** `key` is equal for ticks of which only the number, the instant and what follows from it differ. */
 type KeyedTick = { readonly tick: Tick; readonly key: string };

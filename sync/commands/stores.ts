@@ -20,7 +20,7 @@ import type { Store } from '../tick/store.ts';
 import type { PublishedContents } from '../verification/published-content.ts';
 import { openPublishedFiles } from '../verification/published-file.ts';
 
-export type OpenStore = {
+export type WorkerStore = {
   readonly store: Store;
   readonly builder: Builder;
   /** Null if the store is ClickHouse. */
@@ -35,7 +35,7 @@ type FileLimits = Pick<
 >;
 
 /** Opens the store of PURCHASES_ENGINE. */
-export async function openStore(
+export async function openWorkerStore(
   context: {
     readonly settings: Settings;
     readonly database: Database;
@@ -44,7 +44,7 @@ export async function openStore(
     readonly shard: Shard;
   },
   limits: FileLimits = {},
-): Promise<OpenStore> {
+): Promise<WorkerStore> {
   const { settings, database, folderId, log, shard } = context;
   const { dataDirectory, duckdbThreads: buildThreads } = settings;
   const { changesRetentionMs, changesMaxBytes } = settings;

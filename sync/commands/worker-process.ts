@@ -22,7 +22,7 @@ import { workerSettings } from '../lock/session.ts';
 import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
 import { readMappingFailures } from '../status/mapping-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
-import { type OpenStore, openStore } from './stores.ts';
+import { openWorkerStore, type WorkerStore } from './stores.ts';
 
 export type WorkerContext = {
   readonly settings: Settings;
@@ -98,7 +98,7 @@ export async function withOnlyWorker(
     return;
   }
   try {
-    await withWorker(context, {}, openStore, async (worker) => {
+    await withWorker(context, {}, openWorkerStore, async (worker) => {
       breakConnectionsWith(lock, context);
       lock.lost.addEventListener('abort', () => void worker.close());
       await work(worker).catch((error) => {
@@ -130,7 +130,7 @@ export async function followChanges(
   context: WorkerContext,
   options: Partial<WorkerOptions>,
   stopped: AbortSignal,
-  open: Open = openStore,
+  open: Open = openWorkerStore,
 ): Promise<void> {
   const { log } = context;
   warnOfLittleMemory(log, workerMemory(context.settings));
@@ -207,7 +207,7 @@ async function waitAsStandby(
   return null;
 }
 
-type Open = (context: Parameters<typeof openStore>[0]) => Promise<OpenStore>;
+type Open = (context: Parameters<typeof openWorkerStore>[0]) => Promise<WorkerStore>;
 
 const ownershipIntervalMs = 500;
 

@@ -32,7 +32,7 @@ export type NewLog = {
   remove(): void;
 };
 
-export function createLog(directory: string): NewLog {
+export function createLogFile(directory: string): NewLog {
   const name = `log-${randomBytes(6).toString('hex')}.tsv`;
   const path = join(directory, name);
   writeFileSync(path, '', { flag: 'wx' });

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
-import type { Organization } from '../../src/postgres/organizations.ts';
+import type { OrganizationRow } from '../../src/postgres/organizations.ts';
 import { diskProblem } from '../../src/process/disk-reserve.ts';
 import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
@@ -77,7 +77,7 @@ export async function readStatus(
   database: Database,
   dataDirectory: string,
   dataFolderId: string,
-  organizations: readonly Organization[],
+  organizations: readonly OrganizationRow[],
   pollIntervalMs = 0,
   readPublished: ReadPublished = readPublishedFiles(dataDirectory),
 ): Promise<Status> {

@@ -2,7 +2,7 @@ import type { Watermark } from '../capture/watermark.ts';
 import type { PurchaseRange } from './purchase-range.ts';
 
 /** What is published of an organization. No other content of it ever has the name. */
-export type Generation = Watermark & { readonly name: string };
+export type PublishedGeneration = Watermark & { readonly name: string };
 
 /** The count of purchases, and the sum of their hashes (checksums.ts). */
 export type Checksum = { readonly count: number; readonly sum: bigint };
@@ -14,7 +14,7 @@ export type RowHash = readonly [id: bigint, hash: bigint];
  * generation. Methods reject with UnreadableError if the generation is damaged.
  */
 export type PublishedContent = {
-  readonly generation: Generation;
+  readonly generation: PublishedGeneration;
   /** Rejects if statistics would be wrong although the purchases are equal to those of Postgres. */
   requireConsistent(): Promise<void>;
   /** The ids of changed purchases, which the methods below exclude from now on. */

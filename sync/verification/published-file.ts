@@ -17,10 +17,10 @@ import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {
-  type Generation,
   IncomparableError,
   type PublishedContent,
   type PublishedContents,
+  type PublishedGeneration,
   UnreadableError,
 } from './published-content.ts';
 
@@ -112,7 +112,7 @@ function readPublished(directory: string): Current | null {
 function contentOf(
   connection: DuckDBConnection,
   { catalogs, current }: OpenStore<null>,
-  generation: Generation,
+  generation: PublishedGeneration,
   directory: string,
 ): PublishedContent {
   const path = join(directory, current.base ?? current.log);

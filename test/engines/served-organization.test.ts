@@ -13,7 +13,7 @@ import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { listPurchases } from '../../src/engines/duckdb/list/list.ts';
 import type { Generation } from '../../src/engines/duckdb/serving/generation.ts';
-import { createOrganizations } from '../../src/engines/duckdb/serving/served-organizations.ts';
+import { createServedOrganizations } from '../../src/engines/duckdb/serving/served-organizations.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage/damage-reports.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
@@ -46,7 +46,7 @@ const it = test
   /** The organizations that are served from a new data folder. */
   .extend('served', async ({ newDirectory, maxBytes, errors }, { onCleanup }) => {
     const instance = await createInstance(duckdbOptions(newDirectory));
-    const organizations = createOrganizations(instance, {
+    const organizations = createServedOrganizations(instance, {
       dataDirectory: newDirectory,
       maxBytes,
       onError: (_id, error) => errors.push(error),

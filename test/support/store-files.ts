@@ -16,7 +16,7 @@ import { readBootId, type TickFile } from '../../src/purchase-store/ticks/publis
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import type { Records } from '../../sync/capture/records.ts';
-import { createLog, type NewLog } from '../../sync/files/log-files.ts';
+import { createLogFile, type NewLog } from '../../sync/files/log-files.ts';
 
 /** Creates a base and a delta without purchases in memory, and attaches them as `base` and `delta`. */
 export async function attachEmptyStore(connection: DuckDBConnection): Promise<StoreCatalogs> {
@@ -55,7 +55,7 @@ export function publishFiles(
 ): NewLog {
   const directory = organizationDirectory(dataDirectory, organizationId);
   mkdirSync(directory, { recursive: true });
-  const log = createLog(directory);
+  const log = createLogFile(directory);
   if (loaded.records > 0) log.append(loaded);
   const current: Current = {
     layoutVersion,

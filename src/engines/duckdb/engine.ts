@@ -20,15 +20,15 @@ import type { Generation } from './serving/generation.ts';
 import { interruptible } from './serving/interruption.ts';
 import { createQueryPool, type QueryPool } from './serving/query-pool.ts';
 import {
-  createOrganizations,
-  type Organizations,
-  type OrganizationsOptions,
+  createServedOrganizations,
+  type ServedOrganizations,
+  type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
 import { doStatsReadFirsts, purchaseStats } from './statistics/stats.ts';
 import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
-  Pick<OrganizationsOptions, 'dataDirectory' | 'onError'> &
+  Pick<ServedOrganizationsOptions, 'dataDirectory' | 'onError'> &
   Pick<DuckDBOptions, 'threads' | 'memoryLimit'> & {
     /** Called at most once a minute while an invalid instance cannot be replaced. */
     readonly onReplacementFailed?: (error: unknown) => void;
@@ -45,7 +45,7 @@ export type DuckDBEngine = PurchaseEngine & {
   current(): {
     readonly instance: DuckDBInstance;
     readonly queries: Pick<QueryPool, 'state'>;
-    readonly organizations: Pick<Organizations, 'state' | 'unavailability'>;
+    readonly organizations: Pick<ServedOrganizations, 'state' | 'unavailability'>;
   };
 };
 
@@ -53,7 +53,7 @@ export type DuckDBEngine = PurchaseEngine & {
 type EngineParts = {
   readonly instance: DuckDBInstance;
   readonly queries: QueryPool;
-  readonly organizations: Organizations;
+  readonly organizations: ServedOrganizations;
   readonly periodTables: PeriodTables;
   close(): Promise<void>;
 };
@@ -116,7 +116,7 @@ let openedInstances = 0;
 /** `previous` are the organizations of an instance that this one replaces. */
 async function openParts(
   options: DuckDBEngineOptions,
-  previous?: Organizations['all'],
+  previous?: ServedOrganizations['all'],
 ): Promise<EngineParts> {
   prepareSpill(options.dataDirectory);
   openedInstances += 1;
@@ -133,7 +133,7 @@ async function openParts(
       if (!isInstanceLost(error)) options.onError(organizationId, error);
     },
   };
-  const organizations = createOrganizations(instance, organizationsOptions, previous);
+  const organizations = createServedOrganizations(instance, organizationsOptions, previous);
   return {
     instance,
     queries,

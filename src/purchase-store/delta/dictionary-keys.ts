@@ -10,7 +10,7 @@ import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 export type DictionaryValue = bigint | string;
 
 /** The keys of a dictionary by value. */
-export type Keys = ReadonlyMap<DictionaryValue, number>;
+export type KeysByValue = ReadonlyMap<DictionaryValue, number>;
 
 /**
  * Returns the keys of values, and inserts those that base and delta lack into the delta. Call it
@@ -19,7 +19,7 @@ export type Keys = ReadonlyMap<DictionaryValue, number>;
 export type DictionaryKeys = (
   connection: DuckDBConnection,
   wanted: ReadonlyMap<Dictionary, ReadonlySet<DictionaryValue>>,
-) => Promise<ReadonlyMap<Dictionary, Keys>>;
+) => Promise<ReadonlyMap<Dictionary, KeysByValue>>;
 
 /** The next key of each dictionary. */
 export type NextKeys = Map<Dictionary, number>;

@@ -19,7 +19,7 @@ import {
   storedColumns,
 } from '../format/layout.ts';
 import { quarterHourOf } from '../format/quarter-hours.ts';
-import type { DictionaryKeys, DictionaryValue, Keys } from './dictionary-keys.ts';
+import type { DictionaryKeys, DictionaryValue, KeysByValue } from './dictionary-keys.ts';
 
 /** The columns of encoded purchases, in the order of the table `purchase`. */
 const encodedColumns = purchaseColumns.flatMap(storedColumns);
@@ -80,7 +80,7 @@ export function encodePlaceholder(instant: bigint): DuckDBValue[] {
 function encodedColumnsOf(
   { name, kind }: PurchaseColumn,
   values: readonly PurchaseRow[number][],
-  keys: Keys | undefined,
+  keys: KeysByValue | undefined,
 ): DuckDBValue[][] {
   const keyOf = (value: DictionaryValue) => keys?.get(value) ?? null;
   if (kind === 'customer_id') return [[...values], values.map((value) => keyOf(value as bigint))];

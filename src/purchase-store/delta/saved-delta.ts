@@ -25,7 +25,7 @@ export function removeSavedDelta(directory: string, log: string): void {
 }
 
 /** Writes a delta to a DuckDB file beside the log, in the place of an earlier one. */
-export async function saveDelta(
+export async function writeSavedDelta(
   connection: DuckDBConnection,
   delta: string,
   directory: string,
@@ -61,7 +61,7 @@ export async function saveDelta(
  * Loads the saved delta of a log into an empty database if `isShown`. Otherwise returns null and loads
  * nothing; also if the file is damaged, which is then removed if it can be: the log has all that it shows.
  */
-export async function loadDelta(
+export async function loadSavedDelta(
   connection: DuckDBConnection,
   delta: string,
   directory: string,

@@ -23,7 +23,7 @@ import { createTickReader } from '../ticks/published-tick.ts';
 import { servedSourceOf, shownWatermark } from '../ticks/shown.ts';
 import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
 import { createChangeWatcher, type Wanted } from './change-watcher.ts';
-import { beginOfLog, findEnd, readChanges } from './changes.ts';
+import { beginOfLog, findEnd, readFeedPage } from './changes.ts';
 
 /** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
 const maxOrganizations = 10_000;
@@ -90,7 +90,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
       try {
         if (position !== null) {
           const range = { after: position, limit };
-          const { next, ...changes } = readChanges(directory, current, published, range);
+          const { next, ...changes } = readFeedPage(directory, current, published, range);
           const page = { ...changes, next: encodePosition(next), asOf };
           return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
         }

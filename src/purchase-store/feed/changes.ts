@@ -57,7 +57,7 @@ type Page = {
  * The changes of published ticks after a position. Throws UnknownPositionError if the feed does not have
  * it, and DamagedLogError if the log of CURRENT is damaged or missing.
  */
-export function readChanges(
+export function readFeedPage(
   directory: string,
   current: Current,
   published: number,

@@ -24,7 +24,7 @@ export async function previousStatus(connection: DuckDBConnection, entries: Sql)
   );
 }
 
-/** Selects the columns of `Keys` for purchases with the dictionaries of a base. */
+/** Selects the columns of `PurchaseKeys` for purchases with the dictionaries of a base. */
 export async function keyColumns(connection: DuckDBConnection, base: string): Promise<Sql> {
   const entries = raw(`${base}.${labelTable('payment_status')}`);
   const ofStatus = await previousStatus(connection, entries);
@@ -32,7 +32,7 @@ export async function keyColumns(connection: DuckDBConnection, base: string): Pr
 }
 
 /** Customers, statuses (`previousStatus`) and quarters of an hour of purchases, in the order of creation. */
-export type Keys = readonly [
+export type PurchaseKeys = readonly [
   customers: readonly number[],
   statuses: readonly number[],
   quarters: readonly number[],
@@ -47,7 +47,7 @@ export type PreviousQuarters = { readonly ofAny: number[]; readonly ofStatus: nu
  */
 export type PreviousPurchases = {
   /** Adds purchases that are later than all before. */
-  add(keys: Keys): PreviousQuarters;
+  add(keys: PurchaseKeys): PreviousQuarters;
 };
 
 export function createPreviousPurchases(): PreviousPurchases {

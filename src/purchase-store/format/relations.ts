@@ -54,10 +54,10 @@ export function dictionaryEntries({ base, delta }: StoreCatalogs, dictionary: Di
 export const signedCents = raw('sign * purchase_value_in_cents::hugeint');
 
 /** Columns to group by, by name. */
-export type Keys = Readonly<Record<string, Sql>>;
+export type GroupKeys = Readonly<Record<string, Sql>>;
 
 /** The names of keys, and their definitions, in lists to which other columns are added. */
-export function columnsOf(keys: Keys): { readonly names: Sql; readonly definitions: Sql } {
+export function columnsOf(keys: GroupKeys): { readonly names: Sql; readonly definitions: Sql } {
   const each = Object.entries(keys);
   if (each.length === 0) return { names: empty, definitions: empty };
   return {
@@ -80,7 +80,7 @@ export function columnsOf(keys: Keys): { readonly names: Sql; readonly definitio
 export function groupedPurchases(
   { base, delta }: StoreCatalogs,
   condition: Sql,
-  keys: Keys,
+  keys: GroupKeys,
   inBase: Readonly<Record<string, Sql>> = {},
   joined: Sql = empty,
 ): Sql {

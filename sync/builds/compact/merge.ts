@@ -41,7 +41,7 @@ export type Merged = {
 };
 
 /** Merges a base and the batches of published ticks of a log into a new base, in the order of creation. */
-export async function merge(
+export async function mergeIntoBase(
   options: MergeOptions,
   current: NamedFiles,
   published: number,

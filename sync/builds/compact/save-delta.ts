@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { withConnection } from '../../../src/duckdb/connection.ts';
-import { loadDelta, type SavedDelta } from '../../../src/purchase-store/delta/saved-delta.ts';
+import { loadSavedDelta, type SavedDelta } from '../../../src/purchase-store/delta/saved-delta.ts';
 import type { Current } from '../../../src/purchase-store/format/current.ts';
 import { type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
 import { requireSpace } from '../../files/disk-space.ts';
@@ -59,7 +59,7 @@ export async function readSavedRecords(
     return false;
   };
   await withConnection(instance, (connection) =>
-    loadDelta(connection, 'unused', directory, files, note),
+    loadSavedDelta(connection, 'unused', directory, files, note),
   );
   return records;
 }

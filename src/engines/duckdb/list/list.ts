@@ -17,9 +17,9 @@ import { type DuckDBRow, queryRows, streamChunks } from '../../../duckdb/connect
 import { noLabel } from '../../../purchase-store/format/layout.ts';
 import { currentPurchases, signedPurchases } from '../../../purchase-store/format/relations.ts';
 import { purchasesMatching } from '../filters.ts';
-import type { Cursor, Generation } from '../serving/generation.ts';
+import type { Generation, PageCursor } from '../serving/generation.ts';
 import type { LabelCache, LabelKeys } from '../serving/labels.ts';
-import { readPage, selectList } from './page.ts';
+import { readPageRows, selectList } from './page.ts';
 
 export async function listPurchases(
   connection: DuckDBConnection,
@@ -31,7 +31,7 @@ export async function listPurchases(
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return { purchases: [], hasMore: false };
   const page = { filters, matching, cursor, limit: limit + 1 };
-  const rows = await readPage(connection, generation, page);
+  const rows = await readPageRows(connection, generation, page);
   const shown = await withLabels(connection, generation.labels, rows.slice(0, limit));
   const hasMore = rows.length > limit;
   const last = shown.at(-1);
@@ -61,7 +61,7 @@ async function findCursor(
   connection: DuckDBConnection,
   { catalogs: { base, delta }, cursors }: Generation,
   startingAfter: bigint | PurchasePlace,
-): Promise<Cursor> {
+): Promise<PageCursor> {
   const id = typeof startingAfter === 'bigint' ? startingAfter : startingAfter.id;
   const known = cursors.get(id);
   if (typeof startingAfter !== 'bigint') {

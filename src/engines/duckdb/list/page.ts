@@ -6,9 +6,9 @@ import { type DuckDBRow, iterateRows } from '../../../duckdb/connection.ts';
 import { labelKey } from '../../../purchase-store/format/layout.ts';
 import { type StoreCatalogs, signedPurchases } from '../../../purchase-store/format/relations.ts';
 import {
-  type Cursor,
   type Generation,
   type GenerationSummary,
+  type PageCursor,
   timeBounds,
 } from '../serving/generation.ts';
 
@@ -24,7 +24,7 @@ type PageQuery = {
   readonly filters: PurchaseFilters;
   /** The condition of the filters. */
   readonly matching: Sql;
-  readonly cursor: Cursor | null;
+  readonly cursor: PageCursor | null;
   readonly limit: number;
 };
 
@@ -35,7 +35,7 @@ type Range = { readonly matching: Sql; readonly isNarrow: boolean };
  * The rows of a page, with the columns of `selectList`. Reads a narrow time window, or twice the time
  * span of the page before. If the page is not full, reads the rest before the window.
  */
-export async function readPage(
+export async function readPageRows(
   connection: DuckDBConnection,
   { catalogs, summary }: Generation,
   { filters, matching, cursor, limit }: PageQuery,

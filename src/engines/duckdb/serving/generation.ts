@@ -18,7 +18,7 @@ export type Generation = {
   readonly summary: GenerationSummary;
   readonly ofBase: BaseCache;
   /** Purchases that ended a page, for the next page; by id. */
-  readonly cursors: LRUCache<bigint, Cursor>;
+  readonly cursors: LRUCache<bigint, PageCursor>;
   /** Of all purchases, after the first query for them. */
   sums: SumsByCurrency | null;
   /** The unfiltered totals, after the first query for them. */
@@ -26,7 +26,7 @@ export type Generation = {
 };
 
 /** The purchase before a page. */
-export type Cursor = PurchasePlace & {
+export type PageCursor = PurchasePlace & {
   /** The time span of the page that the purchase ended, in microseconds; 0 if it is not known. */
   readonly pageSpan: bigint;
 };

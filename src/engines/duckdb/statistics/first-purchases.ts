@@ -7,7 +7,7 @@ import { previousQuarters } from '../../../purchase-store/format/previous-purcha
 import { isQuarterHour, quarterHourOf } from '../../../purchase-store/format/quarter-hours.ts';
 import {
   columnsOf,
-  type Keys,
+  type GroupKeys,
   type StoreCatalogs,
 } from '../../../purchase-store/format/relations.ts';
 import type { Generation } from '../serving/generation.ts';
@@ -84,7 +84,7 @@ export async function customersOfBase(
 export function changedFirsts(
   { delta }: StoreCatalogs,
   matching: Sql,
-  keys: Keys,
+  keys: GroupKeys,
   conditions: Readonly<Record<string, Sql>>,
   joined: Sql = empty,
 ): Sql {
