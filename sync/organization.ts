@@ -85,7 +85,7 @@ export type Organization = {
   /** Why it does not follow. */
   reason: string | null;
   /** What is published differs from Postgres: the next load does not continue the change feed. */
-  isWrong: boolean;
+  differsFromPostgres: boolean;
   readonly work: Work;
 };
 
@@ -107,7 +107,7 @@ export const newOrganization = (
   phase: 'load required',
   shown: null,
   reason: known === undefined ? nothingLoaded : otherSource,
-  isWrong: false,
+  differsFromPostgres: false,
   work: known?.work ?? {
     build: null,
     isSaving: false,

@@ -16,7 +16,7 @@ import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
 import type { ChangesRetention } from '../files/replaced-logs.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';
-import { insertCurrent, insertSuperseded, type LoadChanges } from './changes.ts';
+import { insertCurrent, insertSuperseded, type LoadChanges } from './change-rows.ts';
 import {
   createUnusedRemoval,
   type FoundLoads,
@@ -25,8 +25,8 @@ import {
   removeOrphans,
 } from './clean-up.ts';
 import { createFeed, type FeedGap } from './feed.ts';
+import { inShard, newWriter } from './identifiers.ts';
 import { countLoadChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
-import { inShard, newWriter } from './names.ts';
 import { createPublisher, type NewLoad, type UnnumberedLoad } from './publisher.ts';
 import { continueWriters, mergeWriters } from './writers.ts';
 

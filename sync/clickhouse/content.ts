@@ -18,8 +18,8 @@ import {
   UnreadableError,
 } from '../verification/published-content.ts';
 import { inStore, type PurchaseRange } from '../verification/purchase-range.ts';
-import { newestPurchases } from './current-purchases.ts';
 import { excludePurchases } from './exclusion.ts';
+import { newestPurchases } from './newest-purchases.ts';
 
 /** What an organization shows in ClickHouse. */
 export function openPublishedContents(

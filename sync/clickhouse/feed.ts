@@ -5,10 +5,10 @@ import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
 import { linesById } from '../../src/purchase-store/format/log.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { ChangeGap } from '../tick/store.ts';
-import type { LoadChanges } from './changes.ts';
+import type { LoadChanges } from './change-rows.ts';
 import { dropPartition, readPartitions } from './clean-up.ts';
+import { newFeed } from './identifiers.ts';
 import { insertRows } from './insert.ts';
-import { newFeed } from './names.ts';
 
 /** The changes between what is published and the load that replaces it. */
 export type FeedGap = ChangeGap & {

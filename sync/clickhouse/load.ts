@@ -18,7 +18,7 @@ import { takeSnapshot } from '../capture/snapshot.ts';
 import { setLocal } from '../capture/transaction-settings.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { insertRows } from './insert.ts';
-import { describeLoad, type LoadDescription } from './merge.ts';
+import { describeLoad, type LoadDescription } from './merge-load.ts';
 
 const columns = ['organization_id', 'load_id', ...purchaseColumns.map(({ name }) => name)];
 

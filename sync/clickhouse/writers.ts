@@ -3,8 +3,8 @@ import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import type { ClickHouseTick } from '../../src/engines/clickhouse/ticks.ts';
 import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
-import { copyChanges } from './changes.ts';
-import { inShard, newWriter } from './names.ts';
+import { copyChanges } from './change-rows.ts';
+import { inShard, newWriter } from './identifiers.ts';
 
 /**
  * The writers of the ticks that a shard's organizations show. If a tick is of another shard, the batches

@@ -66,7 +66,7 @@ async function verifyOne(
       pauseFactor,
     });
   const found = await verify();
-  const rebuild = () => rebuildOrganization(context, id, { isWrong: true, stopped });
+  const rebuild = () => rebuildOrganization(context, id, { differsFromPostgres: true, stopped });
   const repaired = isToRepair ? await repair(found, rebuild, verify) : null;
   stopped.throwIfAborted();
   if (found.state !== 'not published') {

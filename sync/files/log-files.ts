@@ -12,7 +12,7 @@ import {
   recoverLog,
   scanLog,
 } from '../../src/purchase-store/format/log.ts';
-import type { Records } from '../capture/records.ts';
+import type { Records } from '../capture/log-records.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { requireSpace } from './disk-space.ts';
 

@@ -5,7 +5,7 @@ import sql from 'sql-template-tag';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { prepareSession } from '../../src/postgres/connection/session.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { workerSettings } from './session.ts';
+import { workerSettings } from './session-settings.ts';
 
 /**
  * An advisory lock in Postgres on a data folder or shard, with its own connection. The end of the

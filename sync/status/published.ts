@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { readLogEnd } from '../../src/purchase-store/format/log.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import {
   newestTick,
   readTicks,
   type TickFile,
 } from '../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 import { changesIn } from '../files/log-files.ts';
 
@@ -75,7 +75,7 @@ function readOne(directory: string, id: bigint, tick: TickFile | null): Publishe
   const end = readLogEnd(join(directory, log), tick?.tick ?? 0, logBytes);
   const baseBytes = base === null ? 0 : statSync(join(directory, base)).size;
   return {
-    ...shownWatermark(id, current, tick),
+    ...organizationWatermark(id, current, tick),
     source,
     fingerprint,
     database: databaseOf(source),

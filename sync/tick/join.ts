@@ -1,10 +1,10 @@
 import { countChanges } from '../capture/change-log.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { follow, type Organization, requireLoad } from '../organization.ts';
 import { TooManyBytesError } from './byte-limits.ts';
-import { completeGaps } from './feed-gaps.ts';
+import { completeGaps } from './change-feed-gaps.ts';
 import type { Prepared } from './store.ts';
 import {
   leaveAfter,
@@ -74,7 +74,7 @@ export async function joinPrepared(
     if (organization?.source !== each.source) continue;
     try {
       await each.publish(publication.tick, watermark);
-      organization.isWrong = false;
+      organization.differsFromPostgres = false;
       follow(organization, watermark);
     } catch (error) {
       failures.set(id, error);

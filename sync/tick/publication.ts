@@ -102,8 +102,14 @@ function isSame(published: Exceptions, shownById: ReadonlyMap<bigint, Watermark>
   return true;
 }
 
-/** Readers then show what CURRENT says, if there is anything that this worker could not read. */
-const unknown: Watermark = { asOf: 0n, snapshot: '', token: '', fingerprint: '', database: '' };
+/** Exception of an organization whose files this worker could not read. Readers use the watermark of CURRENT. */
+const watermarkOfCurrent: Watermark = {
+  asOf: 0n,
+  snapshot: '',
+  token: '',
+  fingerprint: '',
+  database: '',
+};
 
 /**
  * What organizations show that do not show a tick of the instant `asOf`, by id. A new instant is later
@@ -121,7 +127,7 @@ function shownBeside(
     if (phase === 'following') {
       if (isBeyond && isSameInstant) shownById.set(id, shown);
     } else if (isBeyond && !isSameInstant) shownById.set(id, { ...shown, asOf });
-    else shownById.set(id, shown ?? unknown);
+    else shownById.set(id, shown ?? watermarkOfCurrent);
   }
   return shownById;
 }

@@ -1,6 +1,6 @@
 import type { TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import type { Records } from '../capture/records.ts';
+import type { Records } from '../capture/log-records.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 
 /** What a store has published of an organization. */

@@ -4,10 +4,10 @@ import {
   withSnapshot,
 } from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
+import { noRecords, type Records } from '../capture/log-records.ts';
 import { InsufficientLogError, readSince, whyOfOtherHistory } from '../capture/log-sufficiency.ts';
-import { noRecords, type Records } from '../capture/records.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { isDataError, isFileDamage } from '../failure.ts';

@@ -16,7 +16,7 @@ import {
   dictionaryEntries,
   type StoreCatalogs,
 } from '../../src/purchase-store/format/relations.ts';
-import { unseenBy } from '../capture/changes.ts';
+import { unseenBy } from '../capture/changed-purchases.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**

@@ -12,8 +12,8 @@ import {
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { DamagedLogError } from '../../src/purchase-store/format/log.ts';
 import { createBases, type OpenStore, openStore } from '../../src/purchase-store/open-store.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {
@@ -70,7 +70,7 @@ export async function openPublishedFiles(
       const current = readPublished(directory);
       if (current === null) return null;
       const { source, fingerprint } = current;
-      const shown = shownWatermark(organizationId, current, tick);
+      const shown = organizationWatermark(organizationId, current, tick);
       try {
         const store = await open(current, tick?.tick ?? 0);
         const name = `${current.log} ${store.part().position}`;

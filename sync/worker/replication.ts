@@ -9,7 +9,7 @@ import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';
 import { exceptionsOf, isDue, type Organization, type Organizations } from '../organization.ts';
 import { joinBehind } from '../tick/join.ts';
 import type { Publication } from '../tick/publication.ts';
-import { refreshOrganizations, startPublication } from '../tick/start.ts';
+import { refreshOrganizations, startPublication } from '../tick/start-publication.ts';
 import type { Store } from '../tick/store.ts';
 import {
   defaultMaxTickChanges,

@@ -6,12 +6,12 @@ import { type LoadGeneration, newestGeneration } from '../../src/engines/clickho
 import { readPurchase } from '../../src/engines/clickhouse/list.ts';
 import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
+import { createClickHouseBuilder } from '../../sync/clickhouse/clickhouse-builder.ts';
 import { createClickHouseStore } from '../../sync/clickhouse/clickhouse-store.ts';
 import { openPublishedContents } from '../../sync/clickhouse/content.ts';
-import { newestPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { newestPurchases } from '../../sync/clickhouse/newest-purchases.ts';
 import type { Organizations } from '../../sync/organization.ts';
-import { startPublication } from '../../sync/tick/start.ts';
+import { startPublication } from '../../sync/tick/start-publication.ts';
 import { runTick } from '../../sync/tick/tick.ts';
 import { type VerifyOptions, verifyOrganization } from '../../sync/verification/verify.ts';
 import type { Worker } from '../../sync/worker/worker.ts';

@@ -3,7 +3,7 @@ import sql, { raw } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { inBase, inChanges } from '../../src/engines/clickhouse/relations.ts';
-import { newestPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { newestPurchases } from '../../sync/clickhouse/newest-purchases.ts';
 import { purchasesById } from '../support/follower.ts';
 import { killWorkers } from '../support/killed-worker.ts';
 import { areEqual } from '../support/published.ts';

@@ -12,7 +12,7 @@ import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { createPool } from '../../src/postgres/connection/pool.ts';
-import { newestPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { newestPurchases } from '../../sync/clickhouse/newest-purchases.ts';
 import type { Organization } from '../../sync/organization.ts';
 import { createGate } from '../support/held-builds.ts';
 import {

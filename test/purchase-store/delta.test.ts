@@ -17,8 +17,8 @@ import type { PeriodTables } from '../../src/engines/duckdb/calendar/period-tabl
 import { listPurchases } from '../../src/engines/duckdb/list/list.ts';
 import { createGeneration } from '../../src/engines/duckdb/serving/generation.ts';
 import { purchaseStats } from '../../src/engines/duckdb/statistics/stats.ts';
+import type { ChangedPurchase } from '../../src/purchase-store/delta/decode-records.ts';
 import { createDelta, maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
-import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { createPreviousPurchases } from '../../src/purchase-store/format/last-purchases.ts';
 import {

@@ -15,7 +15,7 @@ import type { StoreCatalogs } from '../../src/purchase-store/format/relations.ts
 import { readBootId, type TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
-import type { Records } from '../../sync/capture/records.ts';
+import type { Records } from '../../sync/capture/log-records.ts';
 import { createLogFile, type NewLog } from '../../sync/files/log-files.ts';
 
 /** Creates a base and a delta without purchases in memory, and attaches them as `base` and `delta`. */

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/connection/pool.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
-import { workerSettings } from '../../sync/lock/session.ts';
+import { workerSettings } from '../../sync/lock/session-settings.ts';
 import { tryWorkerLock } from '../../sync/lock/worker-lock.ts';
 import { test } from '../support/fixtures.ts';
 import { createWorkerRole } from '../support/role.ts';

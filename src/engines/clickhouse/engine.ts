@@ -9,7 +9,7 @@ import {
   StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
-import { servedSourceOf } from '../../purchase-store/ticks/shown.ts';
+import { servedSourceOf } from '../../purchase-store/ticks/organization-watermark.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { createChangeFeed } from './change-feed.ts';

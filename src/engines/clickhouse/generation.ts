@@ -1,6 +1,6 @@
 import sql, { raw } from 'sql-template-tag';
+import { organizationWatermark } from '../../purchase-store/ticks/organization-watermark.ts';
 import { newestTick, type TickWatermark } from '../../purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../purchase-store/ticks/shown.ts';
 import { type ClickHouse, type ClickHouseRow, lacksTables } from './client.ts';
 import { type GenerationRows, isOfWriters, type WriterBatches } from './relations.ts';
 import { buildWriter, table } from './schema.ts';
@@ -119,7 +119,7 @@ export async function newestGeneration(
   const changes = summaries.find(([loadId]) => loadId === load.loadId);
   const shown = {
     ...load,
-    ...shownWatermark(organizationId, load, tick),
+    ...organizationWatermark(organizationId, load, tick),
     tickAsOf: tick?.asOf ?? load.asOf,
     changesUntil: highest([load, ...(tick === null ? [] : [tick])], 'changesUntil'),
     // Each worker removes the changes of all.

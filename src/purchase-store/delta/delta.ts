@@ -8,6 +8,7 @@ import { inTransaction } from '../../duckdb/transaction.ts';
 import { createDeltaLayout, supersededColumns } from '../format/layout.ts';
 import { quarterHourOf } from '../format/quarter-hours.ts';
 import type { StoreCatalogs } from '../format/relations.ts';
+import { type ChangedPurchase, decodeRecords } from './decode-records.ts';
 import {
   createDictionaryKeys,
   type DictionaryKeys,
@@ -16,7 +17,6 @@ import {
 } from './dictionary-keys.ts';
 import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
 import { createPreviousChanges, type PreviousChanges } from './previous-changes.ts';
-import { type ChangedPurchase, decodeRecords } from './records.ts';
 import { type LogLines, replay } from './replay.ts';
 import type { SavedDelta } from './saved-delta.ts';
 

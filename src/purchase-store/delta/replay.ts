@@ -10,7 +10,7 @@ import { queryRows, quotePath } from '../../duckdb/connection.ts';
 import { type EncodedTable, encodedPurchases, extendDictionaries } from '../format/encoding.ts';
 import { entriesOfDelta, supersededColumns } from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
-import { escapes } from './records.ts';
+import { escapes } from './decode-records.ts';
 
 /** Lines of a log after those that a delta shows. */
 export type LogLines = {
@@ -35,7 +35,7 @@ const types: Readonly<Record<PurchaseColumnKind, string>> = {
 
 const isText = ({ kind }: PurchaseColumn): boolean => types[kind] === 'varchar';
 
-/** `value` without the escapes of COPY (records.ts). Lists of the parts between backslashes took gigabytes. */
+/** `value` without the escapes of COPY (decode-records.ts). Lists of the parts between backslashes took gigabytes. */
 function unescaped(value: string): string {
   const unmarked = `replace(${value}, '\\\\', chr(0))`;
   const rest = Object.entries(escapes).reduce(

@@ -19,11 +19,11 @@ import {
 } from '../format/current.ts';
 import { layoutVersion } from '../format/layout.ts';
 import { DamagedLogError } from '../format/log.ts';
+import { organizationWatermark, servedSourceOf } from '../ticks/organization-watermark.ts';
 import { createTickReader } from '../ticks/published-tick.ts';
-import { servedSourceOf, shownWatermark } from '../ticks/shown.ts';
 import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
 import { createChangeWatcher, type Wanted } from './change-watcher.ts';
-import { beginOfLog, findEnd, readFeedPage } from './changes.ts';
+import { beginOfLog, findEnd, readFeedPage } from './feed-page.ts';
 
 /** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
 const maxOrganizations = 10_000;
@@ -74,7 +74,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
     const tick = ticks.of(organizationId);
     const found = currentOf(organizationId);
     if (found === null || servedSourceOf(found.current) !== source) throw new NoChangeFeedError();
-    const { asOf } = shownWatermark(organizationId, found.current, tick);
+    const { asOf } = organizationWatermark(organizationId, found.current, tick);
     return { ...found, published: tick?.tick ?? 0, asOf };
   };
 

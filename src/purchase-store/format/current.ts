@@ -17,7 +17,7 @@ export const watermarkFields = {
 
 const logName = z.string().regex(/^log-[0-9a-f]+\.tsv$/);
 
-/** A part of a log that CURRENT named before, or that has the changes until its successor (changes.ts). */
+/** A part of a log that CURRENT named before, or that has the changes until its successor (feed-page.ts). */
 const replacedLog = z.object({
   log: logName,
   begin: z.number().int(),

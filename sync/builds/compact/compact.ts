@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { invalidatesInstance } from '../../../src/duckdb/damage.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
 import { linesById } from '../../../src/purchase-store/format/log.ts';
-import { isUpsert, type Records } from '../../capture/records.ts';
+import { isUpsert, type Records } from '../../capture/log-records.ts';
 import { isFileDamage } from '../../failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
 import {
@@ -15,7 +15,7 @@ import type { Organization } from '../../organization.ts';
 import { maxBytesWithoutBase } from '../../tick/byte-limits.ts';
 import type { Compacted } from '../builder.ts';
 import { discardFiles, type NewFiles, noGap, publishFiles } from '../new-files.ts';
-import { type MergeOptions, mergeIntoBase } from './merge.ts';
+import { type MergeOptions, mergeIntoBase } from './merge-into-base.ts';
 import { isWorthSaving, saveDelta } from './save-delta.ts';
 
 /** Merges base and log into a new base; or shortens the log if its few purchases need no base. */

@@ -8,7 +8,7 @@ import { type NamedFiles, openStore } from '../../../src/purchase-store/open-sto
 import { requireSpace } from '../../files/disk-space.ts';
 import { syncToDisk } from '../../files/sync-to-disk.ts';
 import type { StoredSize } from '../../tick/store.ts';
-import type { MergeOptions } from './merge.ts';
+import type { MergeOptions } from './merge-into-base.ts';
 
 /** Readers replay fewer changes as quickly. */
 const defaultMinUnsavedChanges = 2_500;

@@ -10,7 +10,7 @@ import {
   type StoreCatalogs,
 } from '../../../src/purchase-store/format/relations.ts';
 import { type Bases, openStore } from '../../../src/purchase-store/open-store.ts';
-import { streamChanges } from '../../capture/changes.ts';
+import { streamChanges } from '../../capture/changed-purchases.ts';
 import { InsufficientLogError, readSince } from '../../capture/log-sufficiency.ts';
 import type { Watermark } from '../../capture/watermark.ts';
 import { isFileDamage } from '../../failure.ts';
@@ -30,7 +30,7 @@ import {
   removeNameOfPublished,
 } from '../base-file.ts';
 import type { BuildOptions } from '../builder.ts';
-import { mergeIntoBase } from '../compact/merge.ts';
+import { mergeIntoBase } from '../compact/merge-into-base.ts';
 import { discardFiles, type NewFiles, prepare } from '../new-files.ts';
 import { loadBase } from './load-base.ts';
 import type { LoadProgress } from './load-progress.ts';

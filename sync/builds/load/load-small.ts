@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import sql from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
-import { streamAllPurchases } from '../../capture/changes.ts';
+import { streamAllPurchases } from '../../capture/changed-purchases.ts';
 import { confirmSnapshot } from '../../capture/history-token.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
 import type { FileStore } from '../../files/file-store.ts';

@@ -16,11 +16,11 @@ import {
 } from '../../../purchase-store/format/current.ts';
 import { layoutVersion } from '../../../purchase-store/format/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
+import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
 import type { TickReader } from '../../../purchase-store/ticks/published-tick.ts';
-import { servedSourceOf } from '../../../purchase-store/ticks/shown.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import { createGeneration, type Generation } from './generation.ts';
-import { type Shown, ShownInstant } from './shown-instant.ts';
+import { ResponseInstant, type TickInstant } from './response-instant.ts';
 import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
 
 /** The data that one query reads: all its statements see the same version. */
@@ -59,7 +59,7 @@ export type Unavailability = (typeof unavailabilities)[number];
 type Found = {
   readonly opened: VersionedStore;
   readonly pending: PendingBatches | null;
-  readonly shown: Shown;
+  readonly shown: TickInstant;
 };
 
 const minRetryDelayMs = 200;
@@ -77,7 +77,7 @@ export class ServedOrganization {
   readonly #directory: string;
   #opened: VersionedStore | null = null;
   #opening: Promise<void> | null = null;
-  readonly #shown: ShownInstant;
+  readonly #shown: ResponseInstant;
   readonly #damaged: DamagedFiles;
   #failures = 0;
   /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
@@ -93,7 +93,7 @@ export class ServedOrganization {
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
     const { dataDirectory, onError } = options;
-    this.#shown = previous === undefined ? new ShownInstant(id) : previous.#shown;
+    this.#shown = previous === undefined ? new ResponseInstant(id) : previous.#shown;
     this.#damaged =
       previous === undefined ? new DamagedFiles(dataDirectory, id, onError) : previous.#damaged;
   }

@@ -4,7 +4,7 @@ import type { StoreFiles } from '../../../domain/purchase-engine.ts';
 import { withConnection } from '../../../duckdb/connection.ts';
 import type { OpenStore, PendingBatches } from '../../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
-import { later, type Shown } from './shown-instant.ts';
+import { later, type TickInstant } from './response-instant.ts';
 
 /** What the users of an attached base share. `descriptor` is null without a base. */
 export type SharedBase = { readonly descriptor: number | null; readonly cache: BaseCache };
@@ -12,7 +12,7 @@ export type SharedBase = { readonly descriptor: number | null; readonly cache: B
 /** What a transaction that begins now sees: all changes up to `shown`, and none later than its tick. */
 export type Version = {
   readonly generation: Generation;
-  readonly shown: Shown;
+  readonly shown: TickInstant;
   /** The delta's table `previous_change` has been updated. */
   readonly hasPreviousChanges: boolean;
 };
@@ -97,7 +97,7 @@ export class VersionedStore {
   }
 
   /** Applies pending batches in one transaction, after which the store shows `shown`. */
-  async apply(pending: PendingBatches, shown: Shown): Promise<void> {
+  async apply(pending: PendingBatches, shown: TickInstant): Promise<void> {
     await this.#commit(async (connection, beforeCommit) => {
       const applied = await this.store.apply(connection, pending, beforeCommit);
       const generation = nextGeneration(this.#version.generation, applied);
@@ -138,7 +138,7 @@ export class VersionedStore {
    * DuckDB fixes what a transaction sees of a database at its first use. USE is one that needs no plan:
    * a SELECT took 0.2 ms more.
    */
-  async begin(connection: DuckDBConnection, shown: Shown): Promise<Version> {
+  async begin(connection: DuckDBConnection, shown: TickInstant): Promise<Version> {
     while (this.#committing !== null) await this.#committing;
     this.#beginning += 1;
     try {

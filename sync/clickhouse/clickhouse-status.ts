@@ -3,8 +3,8 @@ import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { buildBatches } from '../../src/engines/clickhouse/generation.ts';
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import type { PublishedStatus, ReadPublished } from '../status/published.ts';
 import { partsOf } from './clean-up.ts';
@@ -32,7 +32,7 @@ export const readPublishedStatus =
     for (const load of loads) {
       const { organizationId, loadId, source, fingerprint, purchases } = load;
       published.set(organizationId, {
-        ...shownWatermark(organizationId, load, newestTick(ticks, organizationId)),
+        ...organizationWatermark(organizationId, load, newestTick(ticks, organizationId)),
         source,
         fingerprint,
         database: databaseOf(source),

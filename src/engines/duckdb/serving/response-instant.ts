@@ -1,19 +1,19 @@
 import type { Current } from '../../../purchase-store/format/current.ts';
+import { organizationWatermark } from '../../../purchase-store/ticks/organization-watermark.ts';
 import type { TickFile } from '../../../purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../../purchase-store/ticks/shown.ts';
 
 /** What responses state. Of two, the one of the later tick holds: Postgres's clock may go back. */
-export type Shown = { readonly tick: number; readonly asOf: bigint };
+export type TickInstant = { readonly tick: number; readonly asOf: bigint };
 
-export const later = (one: Shown, other: Shown): Shown =>
+export const later = (one: TickInstant, other: TickInstant): TickInstant =>
   one.tick > other.tick || (one.tick === other.tick && one.asOf > other.asOf) ? one : other;
 
 /** The instant that responses for one organization show. */
-export class ShownInstant {
+export class ResponseInstant {
   readonly #organizationId: bigint;
   /** What was served last, and what responses have shown of it. */
   #served: Pick<Current, 'source' | 'fingerprint'> | null = null;
-  #shown: Shown = { tick: 0, asOf: 0n };
+  #shown: TickInstant = { tick: 0, asOf: 0n };
   /** How often the instant went back. It is part of a version's name: cached responses have instants. */
   clockSteps = 0;
 
@@ -22,8 +22,8 @@ export class ShownInstant {
   }
 
   /** The instant of CURRENT and a tick. It is never of an earlier tick within one history of the database. */
-  advance(current: Current, tick: TickFile | null): Shown {
-    const { asOf } = shownWatermark(this.#organizationId, current, tick);
+  advance(current: Current, tick: TickFile | null): TickInstant {
+    const { asOf } = organizationWatermark(this.#organizationId, current, tick);
     const shown = { tick: Math.max(current.tick, tick?.tick ?? 0), asOf };
     const served = this.#served;
     const isSameHistory =

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { purchaseFromRow } from '../../domain/purchase.ts';
 import { type ChangesPage, UnknownPositionError } from '../../domain/purchase-changes.ts';
-import { decodeRecords } from '../delta/records.ts';
+import { decodeRecords } from '../delta/decode-records.ts';
 import type { Current } from '../format/current.ts';
 import {
   type Batch,
@@ -83,7 +83,7 @@ export function readFeedPage(
 
 /** Adds the changes of a part after `page.next`, which is in it. */
 function readPart(directory: string, part: Part, published: number, page: Page): void {
-  const descriptor = openPart(directory, part);
+  const descriptor = openLog(directory, part);
   try {
     const { size } = fstatSync(descriptor);
     const end = part.end ?? size;
@@ -106,7 +106,7 @@ function readPart(directory: string, part: Part, published: number, page: Page):
   }
 }
 
-function openPart(directory: string, { log, end }: Part): number {
+function openLog(directory: string, { log, end }: Part): number {
   try {
     return openSync(join(directory, log), 'r');
   } catch (error) {
@@ -189,7 +189,7 @@ export function findEnd(
 ): ChangePosition {
   const { log } = current;
   let end = from;
-  const descriptor = openPart(directory, { log, begin: from.batch, end: null });
+  const descriptor = openLog(directory, { log, begin: from.batch, end: null });
   try {
     const { size } = fstatSync(descriptor);
     if (size < from.batch) throw new DamagedLogError('it has become shorter');

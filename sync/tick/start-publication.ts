@@ -1,9 +1,9 @@
 import sql, { raw } from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { sourceIdentity } from '../../src/postgres/connection/source-identity.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 import { isOfShard, type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
@@ -55,7 +55,7 @@ export async function startPublication(
       const { watermark, tick: at } = stored;
       // After a crash of the machine, CURRENT may be later than the tick.
       tick = Math.max(tick, at);
-      const shown = shownWatermark(id, { ...watermark, tick: at, source }, published);
+      const shown = organizationWatermark(id, { ...watermark, tick: at, source }, published);
       continueFrom(organization, { ...watermark, ...shown });
     }
     if (failure !== null) {

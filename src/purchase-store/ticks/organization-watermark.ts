@@ -15,7 +15,7 @@ export const servedSourceOf = ({
  * the organization was written before it and is no exception of it; otherwise what the exception or
  * CURRENT says, whichever was written later.
  */
-export function shownWatermark(
+export function organizationWatermark(
   organizationId: bigint,
   current: Pick<Current, 'tick' | 'source' | 'fingerprint' | keyof TickWatermark>,
   published: TickFile | null,

@@ -4,7 +4,7 @@ import sql, { type Sql } from 'sql-template-tag';
 import { maxPurchaseLineBytes } from '../../src/domain/purchase.ts';
 import { purchaseExpressions } from '../../src/postgres/lists/purchase-select-list.ts';
 import { OversizedRowError } from '../failure.ts';
-import { isUpsert, type Records } from './records.ts';
+import { isUpsert, type Records } from './log-records.ts';
 import { setLocal } from './transaction-settings.ts';
 
 /**

@@ -8,21 +8,21 @@ import {
 import { buildWriter } from '../../src/engines/clickhouse/schema.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import type { Builder, BuildOptions } from '../builds/builder.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../organization.ts';
 import type { Prepared } from '../tick/store.ts';
 import { requireEqual, requireTotals } from '../verification/verify.ts';
-import { type ChangeBatch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';
+import { type ChangeBatch, copyChanges, insertCurrent, insertSuperseded } from './change-rows.ts';
 import { dropLoad } from './clean-up.ts';
 import type { ClickHouseStore } from './clickhouse-store.ts';
 import { contentOf } from './content.ts';
-import { newestPurchases } from './current-purchases.ts';
 import { createEmptyGap, createGap, type FeedGap } from './feed.ts';
+import { newLoad, newWriter } from './identifiers.ts';
 import { loadIntoClickHouse } from './load.ts';
-import { type LoadDescription, mergeLoad } from './merge.ts';
-import { newLoad, newWriter } from './names.ts';
+import { type LoadDescription, mergeLoad } from './merge-load.ts';
+import { newestPurchases } from './newest-purchases.ts';
 
 type ClickHouseBuilderOptions = {
   readonly database: Database;

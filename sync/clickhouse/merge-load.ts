@@ -2,7 +2,7 @@ import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import type { GenerationRows } from '../../src/engines/clickhouse/relations.ts';
 import { currenciesOfRows, purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
-import { newestPurchases, purchaseCount } from './current-purchases.ts';
+import { newestPurchases, purchaseCount } from './newest-purchases.ts';
 import type { NewLoad } from './publisher.ts';
 
 export type LoadDescription = Pick<

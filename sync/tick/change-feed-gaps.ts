@@ -1,6 +1,6 @@
 import type { Connection } from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
@@ -47,7 +47,7 @@ function groupsBySnapshot(
   const groups = new Map<string, { since: Watermark; gaps: Map<bigint, ChangeGap> }>();
   for (const { organizationId: id, gap } of prepared) {
     const organization = organizations.get(id);
-    if (organization === undefined || organization.isWrong) continue;
+    if (organization === undefined || organization.differsFromPostgres) continue;
     const since = gap.until ?? shownBy(organization, publication.watermark);
     if (since === null) continue;
     const group = groups.get(since.snapshot) ?? { since, gaps: new Map() };
