@@ -31,7 +31,7 @@ export type Bases<Content> = {
   acquire(path: string | null): Promise<SharedFile<Content>>;
 };
 
-/** `open` returns what the users of a base share; its descriptor is null for the empty base. */
+/** `open` returns the content that all users of a base share. The empty base has no descriptor. */
 export function createBases<Content>(
   instance: DuckDBInstance,
   open: (descriptor: number | null) => Content,
@@ -87,7 +87,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   part(): LogPart;
   /** Saves the delta with previous changes, so that the next reader replays less (delta/saved-delta.ts). */
   save(connection: DuckDBConnection): Promise<void>;
-  /** Takes the published tick before the size of the log, so that all its batches are in the log. */
+  /** Finds the batches up to the tick `published`, which the caller has read before, so the log has them. */
   findPending(published: number): PendingBatches | null;
   /** Applies pending batches in one transaction. After a failure, the store must be opened again. */
   apply(
@@ -148,7 +148,7 @@ export async function openStore<Content, Files extends NamedFiles>(
 /** A descriptor still leads to a log whose name the worker has removed. */
 const pathOf = (descriptor: number): string => `/dev/fd/${descriptor}`;
 
-/** Reading so many bytes of a log blocks the event loop for 10 ms. */
+/** Reading this part of a log blocks the event loop for 10 ms. */
 const bytesAtOnce = 8 * 2 ** 20;
 
 /** The batches of published ticks at the beginning of a log. */
@@ -189,7 +189,7 @@ function createStore<Content, Files extends NamedFiles>(
 
     async save(connection) {
       const { base, log } = current;
-      // Without a base, no query reads them.
+      // Without a base, no query reads previous changes.
       if (base !== null) await updatePreviousChanges(connection, delta);
       const checksum = checksumBefore(descriptor, 0, part.position);
       const saved = { layoutVersion, base, log, ...part, checksum };

@@ -28,9 +28,9 @@ export type FileBuilderOptions = {
   readonly dataDirectory: string;
   /** Rows that a load reads in one transaction; smaller in tests. */
   readonly loadChunkRows?: number | undefined;
-  /** An organization with at most so many has no base: its log holds all of them. Smaller in tests. */
+  /** An organization with no more purchases has no base: its log holds all of them. Smaller in tests. */
   readonly maxPurchasesWithoutBase?: number | undefined;
-  /** More changes are saved as a delta; smaller in tests. */
+  /** If readers must replay more changes, the delta is saved; smaller in tests. */
   readonly minUnsavedChanges?: number | undefined;
 };
 
@@ -143,7 +143,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const { current, savedRecords } = published;
       const directory = organizationDirectory(dataDirectory, id);
       if (savedRecords === undefined) {
-        // Of an earlier worker.
+        // An earlier worker may have saved a delta.
         store.noteSaved(id, current.log, await readSavedRecords(instance, directory, current));
         const size = store.sizeOf(id);
         if (size === null || !isWorthSaving(size, options.minUnsavedChanges)) return;
@@ -159,19 +159,19 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
 }
 
 /**
- * Appends the changes since what the organization shows. Returns the snapshot that the log shows then.
+ * Appends the changes since the organization's watermark. Returns the watermark of the log.
  * Rejects with TooManyBytesError if the log has more than a merge can hold.
  */
 async function appendChanges(
   database: Database,
-  { id, shown }: Organization,
+  { id, watermark: since }: Organization,
   { log, gap }: { readonly log: NewLog; readonly gap: ChangeGap },
   { signal, onRetain }: BuildOptions,
 ): Promise<Watermark> {
-  if (shown === null) throw new Error('nothing is published');
-  onRetain(shown.snapshot);
-  const { watermark } = await readSince(database, shown, async (source) => {
-    for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
+  if (since === null) throw new Error('nothing is published');
+  onRetain(since.snapshot);
+  const { watermark } = await readSince(database, since, async (source) => {
+    for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
       signal.throwIfAborted();
       gap.append(records);
       log.append(records);

@@ -15,7 +15,7 @@ export type NewFiles = {
   /** The name of a base, which may be the published one; null without a base. */
   readonly base: string | null;
   readonly log: NewLog;
-  /** Of the base, or of the log without a base. */
+  /** The purchases of the base, or of the log without a base. */
   readonly purchases: number;
   /** The records that the saved delta of the log shows. */
   readonly savedRecords?: number;
@@ -28,7 +28,7 @@ export type GapLog = ChangeGap & {
   log: NewLog | null;
 };
 
-/** Creates its log with the first changes. */
+/** Creates a gap. The first changes create its log. */
 export function createGapLog(dataDirectory: string, organizationId: bigint): GapLog {
   const gap: GapLog = {
     until: null,
@@ -42,7 +42,7 @@ export function createGapLog(dataDirectory: string, organizationId: bigint): Gap
   return gap;
 }
 
-/** What is published has no gap to what replaces it: both show the same. */
+/** A compaction changes no purchase, so the feed has no gap. */
 export const noGap: Pick<GapLog, 'log' | 'isComplete'> = { log: null, isComplete: true };
 
 /** Names the files in CURRENT. They show `watermark`. The change feed goes on if the gap is complete. */
@@ -68,7 +68,7 @@ export async function publishFiles(
   await store.replace(id, { current, end, savedRecords });
 }
 
-/** Removes files, except the published base. */
+/** Removes unpublished files. Does nothing after their publication. */
 export async function discardFiles(
   store: FileStore,
   dataDirectory: string,

@@ -91,7 +91,7 @@ async function* recordsOf(
   yield* splitter.rest();
 }
 
-/** Readers of a log accept no longer line. */
+/** Throws if a line is longer than readers of a log accept. */
 function requireReadable(parts: readonly Buffer[]): void {
   const bytes = parts.reduce((sum, part) => sum + part.length, 0);
   if (bytes > maxPurchaseLineBytes) throw new OversizedRowError();
@@ -116,7 +116,7 @@ function createSplitter() {
 
   const push = function* (chunk: Buffer): Generator<[bigint, Records]> {
     unfinished.push(chunk);
-    // Joined only when the line ends: a long one would be copied with each of its chunks.
+    // Chunks are joined only when the line ends: a long line would be copied with each of its chunks.
     if (!chunk.includes(newline)) return requireReadable(unfinished);
     const content = unfinished.length === 1 ? chunk : Buffer.concat(unfinished);
     let begin = 0;

@@ -22,7 +22,7 @@ export type LoadChanges = {
   readonly lines: Buffer;
 };
 
-/** Of one insert. */
+/** The maximum size of one insert. */
 const partBytes = 16 * 2 ** 20;
 
 const columns = [

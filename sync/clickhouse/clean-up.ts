@@ -90,12 +90,12 @@ export async function readPartitions(clickhouse: ClickHouse, name: TableName): P
 /** Queries of a replaced load, or of the batches of a former writer, may take this long. */
 const defaultGraceMs = 600_000;
 
-/** Of one statement, whose URL has the names. The next call removes more. */
+/** The names in one statement, whose URL contains them. The next call removes more. */
 const maxRemoved = 1_000;
 
 /** Loads of a shard. */
 export type FoundLoads = {
-  /** Those that `generation` names. */
+  /** The loads that the table `generation` names. */
   readonly named: ReadonlySet<string>;
   readonly withPurchases: ReadonlySet<string>;
   readonly withChanges: ReadonlySet<string>;
@@ -133,7 +133,7 @@ export function createUnusedRemoval(
       select load_id, writer from ${table.purchase_change} where ${inShard(shard)}
       group by load_id, writer`);
     const found = new Set([...partitions, ...(rows.flat() as string[])]);
-    // After the rows, so that all that is published or begins meanwhile is used.
+    // Read after the rows, so that whatever is published or begins meanwhile counts as used.
     const loads = await readLoads(clickhouse, inShard(shard));
     const writers = ticksOf(loads, await readClickHouseTicks(clickhouse)).flatMap(
       (tick) => tick.writers,

@@ -29,7 +29,7 @@ type ClickHouseBuilderOptions = {
   readonly clickhouse: ClickHouse;
 };
 
-/** Before every tick: the changes during a load, and those when it is published. */
+/** Numbers before all ticks: for the changes during a load, and for those at its publication. */
 const [afterLoad, atPublication] = [-1, 0];
 
 export function createClickHouseBuilder(
@@ -67,8 +67,8 @@ export function createClickHouseBuilder(
     gap: FeedGap,
   ): Promise<void> => {
     const { asOf, snapshot, token, fingerprint } = watermark;
-    const shown = { tick, asOf, snapshot, token, fingerprint };
-    return store.replace({ ...load, ...shown, organizationId: id, source }, changes, gap);
+    const published = { tick, asOf, snapshot, token, fingerprint };
+    return store.replace({ ...load, ...published, organizationId: id, source }, changes, gap);
   };
 
   const prepare = (
@@ -164,15 +164,15 @@ export function createClickHouseBuilder(
     },
 
     async catchUp(organization, tick, build) {
-      const { shown } = organization;
-      if (shown === null) throw new Error('nothing is published');
+      const { watermark } = organization;
+      if (watermark === null) throw new Error('nothing is published');
       const rows = publishedRows(organization, tick);
       const batch = { writer: newWriter(), tick: tick + 1 };
-      // Its rows are read until the load is published.
+      // The rows of this batch are read until the load is published.
       unfinished.add(batch.writer);
       const release = () => unfinished.delete(batch.writer);
       return withNewLoad(organization, async (loadId) => {
-        const { since } = await appendChanges(rows, batch, shown, build);
+        const { since } = await appendChanges(rows, batch, watermark, build);
         const writers = [...rows.writers, { writer: batch.writer, last: BigInt(batch.tick) }];
         const merged = await mergeLoad(clickhouse, { ...rows, writers }, loadId, build.signal);
         const prepared = prepare(organization, merged, since, 0, createGap(since, batch.writer));

@@ -10,7 +10,7 @@ import type { PublishedStatus, ReadPublished } from '../status/published.ts';
 import { partsOf } from './clean-up.ts';
 import { countLoadChanges, readLoads, ticksOf } from './loads.ts';
 
-/** Ids of one statement, whose URL has them. ClickHouse refuses values of more than 128 KiB. */
+/** The ids in one statement, whose URL contains them. ClickHouse refuses values of more than 128 KiB. */
 const maxBound = 2_000;
 
 /** Reads what is published, with numbers of purchases and sizes on the disk. */
@@ -21,7 +21,7 @@ export const readPublishedStatus =
       organizations.length > maxBound
         ? raw('true')
         : sql`organization_id in ${listOfIds(organizations)}`;
-    // Before the loads, as readers do.
+    // Ticks are read before the loads, as readers do.
     const ticks = await readClickHouseTicks(clickhouse);
     const loads = await readLoads(clickhouse, isWanted);
     const published = new Map<bigint, PublishedStatus>();

@@ -12,7 +12,7 @@ import { insertRows } from './insert.ts';
 
 /** The changes between what is published and the load that replaces it. */
 export type FeedGap = ChangeGap & {
-  /** Of changed purchases, as text. */
+  /** The ids of changed purchases, as text. */
   readonly ids: Set<string>;
   /** The writer of a batch with further changes; null if there is none. */
   readonly writer: string | null;
@@ -28,7 +28,7 @@ export function createGap(until: Watermark | null, writer: string | null): FeedG
   return gap;
 }
 
-/** Both loads show the same. */
+/** A compaction changes no purchase, so the feed has no gap. */
 export const createEmptyGap = (): FeedGap => ({ ...createGap(null, null), isComplete: true });
 
 const columns = ['organization_id', 'number', 'id'];

@@ -45,7 +45,7 @@ export async function rebuildOrganization(
     );
   };
 
-  /** Replaces the error of what was stopped. */
+  /** Replaces an error that the stop of the command has caused. */
   const orStopped =
     (message: string) =>
     (error: unknown): never => {

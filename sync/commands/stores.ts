@@ -62,7 +62,7 @@ export async function openWorkerStore(
     memoryLimit: workerShares(settings).builds,
     spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });
-  // With large rows, it keeps a fifth less memory that it has freed.
+  // With large rows, DuckDB then keeps a fifth less of the memory that it has freed.
   await withConnection(instance, (connection) =>
     connection.run('set global allocator_background_threads = true'),
   );

@@ -162,7 +162,7 @@ export async function followChanges(
 
 const folderIntervalMs = 1_000;
 
-/** The lock is that of the folder's id: after its deletion, another worker could publish there too. */
+/** The lock is on the folder's id: after its deletion, another worker could lock the new folder. */
 function watchFolder({ settings: { dataDirectory }, folderId }: WorkerContext) {
   const lost = new AbortController();
   const timer = setInterval(async () => {

@@ -37,7 +37,7 @@ import { syncToDisk } from './sync-to-disk.ts';
 export type FileStore = Store & {
   /** Null if nothing is published. */
   published(organizationId: bigint): PublishedLog | null;
-  /** The saved delta of a log shows so many records. */
+  /** Notes how many records the saved delta of a log shows. */
   noteSaved(organizationId: bigint, log: string, records: number): void;
   /** Replaces CURRENT, and removes the files that it does not name. */
   replace(organizationId: bigint, next: PublishedLog): Promise<void>;
@@ -80,7 +80,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       const current = readPublished(directory);
       if (current === null && wasPublished) throw new DamagedFilesError('CURRENT is missing');
       if (current === null) return;
-      // Readers may have damaged files open, so what these show stays known.
+      // Readers may have damaged files open, so the watermark of these files stays known.
       logs.set(id, { current, end: emptyLog, isDamaged: true });
       logs.set(id, { current, end: recoverPublished(directory, current, published) });
     },

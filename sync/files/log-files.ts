@@ -16,7 +16,7 @@ import type { Records } from '../capture/log-records.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { requireSpace } from './disk-space.ts';
 
-/** Batches of a log that is not published have no tick of their own. */
+/** The tick of batches that are visible as soon as CURRENT names their log. */
 export const visibleAtOnce = 0;
 
 /** A log that a build writes beside the published one. */

@@ -27,7 +27,7 @@ export function replacedLogs(
   ];
 }
 
-/** The newest replaced logs, as many as stay: the feed has no gaps. */
+/** The newest replaced logs that stay. Logs before a removed one are removed too, so the feed has no gaps. */
 export function retainedLogs(
   logs: readonly ReplacedLog[],
   { changesRetentionMs, changesMaxBytes }: ChangesRetention,

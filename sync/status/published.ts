@@ -15,9 +15,9 @@ import { changesIn } from '../files/log-files.ts';
 type Published = Watermark & {
   /** The organization and its database. */
   readonly source: string;
-  /** Of the last load or compaction. */
+  /** Purchases at the last load or compaction. */
   readonly purchases: number;
-  /** Since the last load or compaction. */
+  /** Changes since the last load or compaction. */
   readonly changes: number;
   readonly bytes: number;
 };
@@ -39,7 +39,7 @@ export const readPublishedFiles =
   (dataDirectory: string): ReadPublished =>
   async (organizations) => {
     const published = new Map<bigint, PublishedStatus>();
-    // Before the logs, so that they have all batches of these ticks.
+    // Ticks are read before the logs, so that the logs have all batches of these ticks.
     const ticks = readTicks(dataDirectory);
     for (const id of organizations) {
       const directory = organizationDirectory(dataDirectory, id);

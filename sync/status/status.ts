@@ -42,9 +42,9 @@ export type OrganizationStatus = {
   readonly rowsPerSecond: number | null;
   /** Null also before the first rows. */
   readonly secondsLeft: number | null;
-  /** Of the last load or compaction. */
+  /** Purchases at the last load or compaction. */
   readonly purchases: number | null;
-  /** Published since then: writes and deletes of purchases. */
+  /** Changes that were published since the last load or compaction. */
   readonly changes: number | null;
   readonly fileBytes: number | null;
   /** The instant that responses show in X-Data-As-Of. */

@@ -26,7 +26,7 @@ export async function completeGaps(
     if ((await whyLogInsufficient(source, since, now)) !== null) continue;
     const counts = await countChanges(source, since.snapshot);
     for (const [id, { until }] of gaps) {
-      // A build has kept its own gap small.
+      // If `until` is set, the build has bounded its gap already.
       const isTooLarge = until === null && (counts.get(id) ?? 0) > context.maxTickChanges;
       if (isTooLarge) gaps.delete(id);
     }
@@ -48,7 +48,7 @@ function groupsBySnapshot(
   for (const { organizationId: id, gap } of prepared) {
     const organization = organizations.get(id);
     if (organization === undefined || organization.differsFromPostgres) continue;
-    const since = gap.until ?? shownBy(organization, publication.watermark);
+    const since = gap.until ?? watermarkOf(organization, publication.watermark);
     if (since === null) continue;
     const group = groups.get(since.snapshot) ?? { since, gaps: new Map() };
     group.gaps.set(id, gap);
@@ -57,6 +57,6 @@ function groupsBySnapshot(
   return [...groups.values()];
 }
 
-/** Null if nothing is published. */
-const shownBy = ({ phase, shown }: Organization, published: Watermark): Watermark | null =>
-  shown ?? (phase === 'following' ? published : null);
+/** The watermark of an organization; null if nothing is published. */
+const watermarkOf = ({ phase, watermark }: Organization, published: Watermark): Watermark | null =>
+  watermark ?? (phase === 'following' ? published : null);

@@ -1,7 +1,7 @@
 import type { Watermark } from '../capture/watermark.ts';
 import type { PurchaseRange } from './purchase-range.ts';
 
-/** What is published of an organization. No other content of it ever has the name. */
+/** The published purchases of an organization. No other generation of the organization ever has the name. */
 export type PublishedGeneration = Watermark & { readonly name: string };
 
 /** The count of purchases, and the sum of their hashes (checksums.ts). */
@@ -25,10 +25,7 @@ export type PublishedContent = {
 
 /** An organization's published generations, one at a time. */
 export type PublishedContents = {
-  /**
-   * Opens the newest generation, unless it is open; null if nothing is published. Rejects with
-   * IncomparableError if the generation has another layout.
-   */
+  /** Opens the newest generation, unless it is open; null if nothing is published. */
   newest(): Promise<PublishedContent | null>;
   close(): Promise<void>;
 };

@@ -43,15 +43,15 @@ export function createMaintenance(options: {
     });
     await store.syncTick(shard);
     const { synced, asOf } = context().publication;
-    const shown = exceptionsOf(organizations).flatMap((each) =>
-      each.shown !== null && each.shown.asOf > asOf - maxRetentionMicroseconds
-        ? [each.shown.snapshot]
+    const exceptions = exceptionsOf(organizations).flatMap(({ watermark }) =>
+      watermark !== null && watermark.asOf > asOf - maxRetentionMicroseconds
+        ? [watermark.snapshot]
         : [],
     );
     const retained = builds.retained();
     // The next call prunes.
     if (retained === null) return;
-    const snapshots = [synced.snapshot, ...shown, ...retained];
+    const snapshots = [synced.snapshot, ...exceptions, ...retained];
     await pruneChangeLog(database, replication.reader, snapshots, signal);
   };
 

@@ -135,16 +135,17 @@ export function createReplication(options: ReplicationOptions) {
   const joinDue = async (): Promise<void> => {
     const groups = new Map<string, Organization[]>();
     for (const organization of exceptionsOf(organizations)) {
-      const { phase, shown, work } = organization;
-      if (phase !== 'behind' || shown === null || work.build !== null) continue;
+      const { phase, watermark, work } = organization;
+      if (phase !== 'behind' || watermark === null || work.build !== null) continue;
       if (!isDue(organization, 'join')) continue;
-      groups.set(shown.snapshot, [...(groups.get(shown.snapshot) ?? []), organization]);
+      const { snapshot } = watermark;
+      groups.set(snapshot, [...(groups.get(snapshot) ?? []), organization]);
     }
     for (const group of groups.values()) await join(group);
   };
 
   const join = async (group: readonly Organization[]): Promise<void> => {
-    const since = group[0]?.shown;
+    const since = group[0]?.watermark;
     if (since == null) return;
     try {
       await exclusively(() => joinBehind(context(), group, since));

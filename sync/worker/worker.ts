@@ -177,7 +177,7 @@ export function createWorker(options: WorkerOptions): Worker {
       endPauses(organizations);
       await replication.pollAndPublish(true);
       await replication.joinDue();
-      // Each of them settles, or fails and pauses.
+      // Each of these organizations settles, or fails and pauses.
       const isWaiting = ({ id, phase }: Organization) =>
         phase !== 'following' && wanted.includes(id);
       for (let round = 0; round < 3; round += 1) {
@@ -203,12 +203,12 @@ export function createWorker(options: WorkerOptions): Worker {
     state: () => ({
       lastPoll: replication.lastPoll(),
       organizations: [...organizations.values()].map((organization) => {
-        const { id, phase, shown } = organization;
+        const { id, phase, watermark } = organization;
         const isPending = phase !== 'following';
         return {
           state: reportOf(organization).state,
           isPending,
-          asOf: isPending ? (shown?.asOf ?? null) : replication.asOf(),
+          asOf: isPending ? (watermark?.asOf ?? null) : replication.asOf(),
           size: store.sizeOf(id),
         };
       }),

@@ -24,11 +24,11 @@ export type DictionaryKeys = (
 /** The next key of each dictionary. */
 export type NextKeys = Map<Dictionary, number>;
 
-/** The keys of empty dictionaries begin with these. */
+/** The next keys of empty dictionaries. */
 export const firstKeys = (): NextKeys =>
   new Map(dictionaries.map((each) => [each, firstKey(each)]));
 
-/** The keys that follow those of base and delta. */
+/** Reads the next key of each dictionary of base and delta. */
 export async function readNextKeys(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,

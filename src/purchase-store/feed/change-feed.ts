@@ -25,14 +25,14 @@ import { type ChangePosition, decodePosition, encodePosition } from './change-po
 import { createChangeWatcher, type Wanted } from './change-watcher.ts';
 import { beginOfLog, findEnd, readFeedPage } from './feed-page.ts';
 
-/** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
+/** Organizations whose CURRENT, damaged files and end of published batches are cached. */
 const maxOrganizations = 10_000;
 
 type StampedCurrent = { readonly stamp: string; readonly current: Current };
 
 type FeedOptions = {
   readonly dataDirectory: string;
-  /** Receives each damage once. The worker receives a report of it. */
+  /** Receives the errors of damaged files, which are also reported to the worker. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
@@ -69,7 +69,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
     return read;
   };
 
-  /** In this order: CURRENT and the log then have all that the tick has published. */
+  /** Reads the tick before CURRENT, so that CURRENT and the log have all that the tick has published. */
   const view = (organizationId: bigint, source: string | null) => {
     const tick = ticks.of(organizationId);
     const found = currentOf(organizationId);

@@ -38,12 +38,12 @@ export type PurchaseKeys = readonly [
   quarters: readonly number[],
 ];
 
-/** The quarters of an hour of previous purchases; see `previousQuarters` of the purchase store. */
+/** The quarters of an hour of previous purchases (previous-purchases.ts). */
 export type PreviousQuarters = { readonly ofAny: number[]; readonly ofStatus: number[] };
 
 /**
- * Knows the last purchases of all customers of a base while purchases are added to it. In DuckDB, this would be
- * a window function, and two threads in that of DuckDB 1.5 made DuckDB invalidate its instance.
+ * Tracks the last purchase of each customer of a base while purchases are added. SQL would need a window
+ * function, and two threads in DuckDB 1.5's window operator made DuckDB invalidate its instance.
  */
 export type PreviousPurchases = {
   /** Adds purchases that are later than all before. */
@@ -78,7 +78,7 @@ export function createPreviousPurchases(): PreviousPurchases {
 
 /** The last quarter of an hour by customer. */
 class LastQuarters {
-  /** Plus one; 0 without a purchase. */
+  /** By customer: the quarter plus one, or 0 without a purchase. */
   #quarters = new Int32Array(1024);
 
   replace(customer: number, quarter: number): number | undefined {

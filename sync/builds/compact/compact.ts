@@ -52,7 +52,7 @@ export async function compact(
     files = { ...files, base, purchases };
     appendUntil(publishedTick());
     const compacted = { ...current, base, log: log.name, logBytes: 0, purchases };
-    // The queries after the publication wait for what they replay.
+    // Queries after the publication wait while they replay the log.
     if (
       isWorthSaving(changesIn({ current: compacted, end: log.end() }), options.minUnsavedChanges)
     ) {

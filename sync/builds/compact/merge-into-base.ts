@@ -109,7 +109,7 @@ async function mergeStore(
 
 /** A slice of the base has at most so many bytes of text. */
 const maxSliceBytes = 32 * 2 ** 20;
-/** Slices consist of so many rows, or fewer. */
+/** A slice consists of parts with this number of rows. */
 const rowsOfPart = 512;
 
 const textBytes = purchaseColumns
@@ -125,7 +125,7 @@ const isBefore = ({ createdAt, id }: Place): Sql =>
 const isFrom = ({ createdAt, id }: Place): Sql =>
   sql`created_at >= ${createdAt} and (created_at > ${createdAt} or id >= ${id})`;
 
-/** The first purchases of the slices but the first one. */
+/** The first purchase of each slice except the first slice. */
 async function sliceBounds(
   connection: DuckDBConnection,
   { base }: StoreCatalogs,

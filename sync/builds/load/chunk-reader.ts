@@ -9,7 +9,7 @@ import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purc
  * with the dictionaries in memory.
  */
 export const maxChunkBytes = 96 * 2 ** 20;
-/** If the purchases have much text: DuckDB takes several times the bytes of a chunk to sort it. */
+/** The maximum if purchases have much text: DuckDB takes several times the bytes of a chunk to sort it. */
 const maxLongChunkBytes = 32 * 2 ** 20;
 
 /** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */

@@ -136,6 +136,6 @@ async function drain(
   return { rows, bytes, tail };
 }
 
-/** An id and an instant take less. */
+/** An id and an instant take fewer characters. */
 const tailBytes = 64;
 const partBytes = 2 ** 20;

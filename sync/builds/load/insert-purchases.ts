@@ -10,7 +10,7 @@ import {
   type PurchaseKeys,
 } from '../../../src/purchase-store/format/last-purchases.ts';
 
-/** Continues after the purchases that a base has. */
+/** Reads the last purchases of a base, so that a load can continue. */
 export async function continueAfter(
   connection: DuckDBConnection,
   catalog: string,

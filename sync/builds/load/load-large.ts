@@ -44,8 +44,8 @@ type LoadLargeOptions = {
 };
 
 /**
- * Loads an organization into a base and a log of the changes meanwhile, and compares the totals with
- * Postgres; and all content, if the files replace others. An interrupted load resumes: the unfinished base
+ * Loads an organization into a base, and the changes during the load into a log. Compares the totals with
+ * Postgres, and all content if the files replace others. An interrupted load resumes: the unfinished base
  * stays until CURRENT names the new one, unless its purchases are wrong.
  */
 export async function loadLarge(

@@ -19,9 +19,9 @@ export type Generation = {
   readonly ofBase: BaseCache;
   /** Purchases that ended a page, for the next page; by id. */
   readonly cursors: LRUCache<bigint, PageCursor>;
-  /** Of all purchases, after the first query for them. */
+  /** The sums of all purchases; null before the first query for them. */
   sums: SumsByCurrency | null;
-  /** The unfiltered totals, after the first query for them. */
+  /** The unfiltered totals; null before the first query for them. */
   totals: PurchaseTotals | null;
 };
 
@@ -31,13 +31,13 @@ export type PageCursor = PurchasePlace & {
   readonly pageSpan: bigint;
 };
 
-/** By the key of the currency; one entry for all but the first ones (currencies.ts). */
+/** Sums by the key of the currency. All but the first currencies share an entry (currencies.ts). */
 export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
 
 /** Values that queries have read from a base, for all generations that share it. Null before that. */
 export type BaseCache = {
   readonly labels: FileLabels;
-  /** Of the earliest purchase; null without purchases, and before a generation is created. */
+  /** The quarter of the earliest purchase; null without purchases, and before a generation is created. */
   firstQuarter: number | null;
   sums: SumsByCurrency | null;
   customers: BaseCustomers | null;
@@ -47,7 +47,7 @@ export type BaseCache = {
 
 /** The customers that a base knows. */
 export type BaseCustomers = {
-  /** -1 if there are none. */
+  /** The greatest key of a customer; -1 without customers. */
   readonly greatestKey: number;
   /** Some customers of the dictionary have no purchase in the base. */
   readonly hasUnused: boolean;
@@ -63,7 +63,7 @@ export const createBaseCache = (): BaseCache => ({
 
 /** Bounds of all purchases. */
 export type GenerationSummary = {
-  /** About so many. */
+  /** The approximate number of purchases. */
   readonly purchases: number;
   /** No `created_at` is earlier or later; microseconds since 1970. */
   readonly first: bigint;
@@ -73,8 +73,8 @@ export type GenerationSummary = {
 };
 
 /**
- * The generation of a base and a delta, which changed what `applied` says. DuckDB needs no scan of the base
- * for it.
+ * Creates the generation of a base and a delta. `applied` is the effect of the delta. DuckDB reads the
+ * bounds of the base without a scan.
  */
 export async function createGeneration(
   connection: DuckDBConnection,
@@ -147,7 +147,7 @@ const maxCachedCursors = 1_000;
 /** Microseconds since 1970. */
 export type TimeBounds = { readonly since: bigint; readonly until: bigint };
 
-/** About so many purchases are within the bounds, if they are distributed evenly. */
+/** The approximate number of purchases within the bounds, if they are distributed evenly. */
 export const purchasesWithin = (
   { purchases, first, last }: GenerationSummary,
   { since, until }: TimeBounds,

@@ -2,16 +2,16 @@ import type { Current } from '../../../purchase-store/format/current.ts';
 import { organizationWatermark } from '../../../purchase-store/ticks/organization-watermark.ts';
 import type { TickFile } from '../../../purchase-store/ticks/published-tick.ts';
 
-/** What responses state. Of two, the one of the later tick holds: Postgres's clock may go back. */
+/** The instant that responses state, and its tick. Ticks give the order: Postgres's clock may go back. */
 export type TickInstant = { readonly tick: number; readonly asOf: bigint };
 
 export const later = (one: TickInstant, other: TickInstant): TickInstant =>
   one.tick > other.tick || (one.tick === other.tick && one.asOf > other.asOf) ? one : other;
 
-/** The instant that responses for one organization show. */
+/** The instant that responses for one organization state. */
 export class ResponseInstant {
   readonly #organizationId: bigint;
-  /** What was served last, and what responses have shown of it. */
+  /** The source and history of the files that were served last. */
   #served: Pick<Current, 'source' | 'fingerprint'> | null = null;
   #shown: TickInstant = { tick: 0, asOf: 0n };
   /** How often the instant went back. It is part of a version's name: cached responses have instants. */

@@ -49,13 +49,13 @@ type ServedOrganizationOptions = {
 };
 
 /**
- * Why queries of an organization do not read its files. Its database is another one also after the
- * promotion of a standby.
+ * Why queries of an organization do not read its files. The promotion of a standby also leads to
+ * `other_database`.
  */
 export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
 export type Unavailability = (typeof unavailabilities)[number];
 
-/** What the newest published tick says of an open store. */
+/** An open store, its pending batches, and its instant, according to the newest published tick. */
 type Found = {
   readonly opened: VersionedStore;
   readonly pending: PendingBatches | null;
@@ -196,7 +196,7 @@ export class ServedOrganization {
   }
 
   /**
-   * Applies the batches that are pending now. Not those of later ticks: if ticks came faster than
+   * Applies the batches that are pending now, but not those of later ticks: if ticks came faster than
    * batches can be applied, a query would never begin.
    */
   async #findApplied(source: string | null): Promise<Found | null> {
@@ -223,7 +223,7 @@ export class ServedOrganization {
     try {
       await opened.changeOnce(change);
     } catch (error) {
-      // Not within the change, because closing a store waits for it.
+      // The store is closed outside the change, because closing waits for the change.
       if (this.#opened === opened) {
         if (isDamage(error)) this.#damaged.add(opened.store.current, error);
         await this.#replace(null);
@@ -238,7 +238,7 @@ export class ServedOrganization {
     this.lastUsedAt = performance.now();
     this.#isServing = false;
     for (;;) {
-      // In this order: CURRENT and the log then have all that the tick has published.
+      // The tick is read before CURRENT, so that CURRENT and the log have all that the tick has published.
       const tick = this.#options.ticks.of(this.id);
       const opened = this.#opened;
       if (opened === null || opened.stamp !== stampOf(this.#currentFile)) {

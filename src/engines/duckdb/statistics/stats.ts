@@ -35,7 +35,7 @@ import {
 } from './first-purchases.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
 
-/** What is known of the matching purchases. */
+/** Results of the matching purchases that an earlier statement has read; null if it has not. */
 export type Known = { readonly sums: PurchaseSums | null; readonly customerCount: bigint | null };
 
 export async function purchaseStats(
