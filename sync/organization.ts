@@ -15,7 +15,7 @@ import type { OrganizationReport, OrganizationState } from './status/worker-stat
  *
  * In any phase but `following`, it is an exception of the ticks, and its `watermark` stays.
  */
-export type Phase = 'following' | 'behind' | 'far behind' | 'load required';
+type Phase = 'following' | 'behind' | 'far behind' | 'load required';
 
 /**
  * What a worker does for one organization, at most one at a time. A load that is requested also runs while
@@ -64,7 +64,7 @@ type Work = {
   verificationAt: number | null;
 };
 
-export type Retention = {
+type Retention = {
   /** The snapshot whose later changes the build needs; null while the build does not know it yet. */
   readonly snapshot: string | null;
   /** When the build first failed, in monotonic milliseconds; null if it has not failed. */

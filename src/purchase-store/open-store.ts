@@ -104,7 +104,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
 };
 
 /** A part of a log from its beginning. */
-export type LogPart = {
+type LogPart = {
   readonly position: number;
   readonly lines: number;
   readonly records: number;

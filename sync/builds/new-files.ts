@@ -22,7 +22,7 @@ export type NewFiles = {
 };
 
 /** The log of a gap in the change feed. */
-export type GapLog = ChangeGap & {
+type GapLog = ChangeGap & {
   until: Watermark | null;
   /** Null if there are no changes. */
   log: NewLog | null;

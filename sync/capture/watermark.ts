@@ -18,6 +18,3 @@ export type Watermark = SourceSnapshot & {
 
 /** The identity of the database of a source, which is followed by that of the organization. */
 export const databaseOf = (source: string): string => source.slice(0, source.lastIndexOf('/'));
-
-/** A position in an organization's purchases, ordered by creation and id. */
-export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };

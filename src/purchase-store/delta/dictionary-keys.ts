@@ -22,7 +22,7 @@ export type DictionaryKeys = (
 ) => Promise<ReadonlyMap<Dictionary, KeysByValue>>;
 
 /** The next key of each dictionary. */
-export type NextKeys = Map<Dictionary, number>;
+type NextKeys = Map<Dictionary, number>;
 
 /** The next keys of empty dictionaries. */
 export const firstKeys = (): NextKeys =>

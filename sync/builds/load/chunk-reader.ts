@@ -1,5 +1,5 @@
+import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
-import type { PurchasePosition } from '../../capture/watermark.ts';
 import { OversizedRowError } from '../../failure.ts';
 import { requireSpace } from '../../files/disk-space.ts';
 import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purchases.ts';

@@ -7,6 +7,7 @@ import {
   type PurchaseColumnKind,
   purchaseColumns,
 } from '../../../src/domain/purchase.ts';
+import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
 import { inTransaction } from '../../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
@@ -19,7 +20,6 @@ import { entriesOfBase } from '../../../src/purchase-store/format/layout.ts';
 import { commitToken, confirmSnapshot } from '../../capture/history-token.ts';
 import { whyUnreadableSince } from '../../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
-import type { PurchasePosition } from '../../capture/watermark.ts';
 import { requireSpace } from '../../files/disk-space.ts';
 import { type BaseFile, fitRowGroups, resetBase } from '../base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';

@@ -11,7 +11,7 @@ import { type PurchasePage, UnknownCursorError } from '../../../domain/purchase-
 import type {
   PurchaseFilters,
   PurchaseListQuery,
-  PurchasePlace,
+  PurchasePosition,
 } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows, streamChunks } from '../../../duckdb/connection.ts';
 import { noLabel } from '../../../purchase-store/format/layout.ts';
@@ -56,11 +56,11 @@ export async function findPurchase(
   return purchase ?? null;
 }
 
-/** A purchase that was deleted keeps its place until the next compaction of the files. */
+/** A deleted purchase keeps its position until the next compaction of the files. */
 async function findCursor(
   connection: DuckDBConnection,
   { catalogs: { base, delta }, cursors }: Generation,
-  startingAfter: bigint | PurchasePlace,
+  startingAfter: bigint | PurchasePosition,
 ): Promise<PageCursor> {
   const id = typeof startingAfter === 'bigint' ? startingAfter : startingAfter.id;
   const known = cursors.get(id);

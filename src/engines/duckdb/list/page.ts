@@ -1,7 +1,7 @@
 import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns } from '../../../domain/purchase.ts';
-import type { PurchaseFilters, PurchasePlace } from '../../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchasePosition } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, iterateRows } from '../../../duckdb/connection.ts';
 import { labelKey } from '../../../purchase-store/format/layout.ts';
 import { type StoreCatalogs, signedPurchases } from '../../../purchase-store/format/relations.ts';
@@ -115,7 +115,7 @@ async function readNewest(
 }
 
 /** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
-function isAfter({ id, createdAt }: PurchasePlace): Sql {
+function isAfter({ id, createdAt }: PurchasePosition): Sql {
   const instant = new DuckDBTimestampValue(createdAt);
   return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
 }
@@ -127,7 +127,7 @@ const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
 /** By position, because the union shows `created_at` as a number of another name. */
 const newestFirst = raw(`${creationIndex + 1} desc, ${idIndex + 1} desc`);
 
-const positionOf = (row: DuckDBRow): PurchasePlace => ({
+const positionOf = (row: DuckDBRow): PurchasePosition => ({
   id: row[idIndex] as bigint,
   createdAt: row[creationIndex] as bigint,
 });

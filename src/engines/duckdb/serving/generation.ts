@@ -3,7 +3,7 @@ import type { LRUCache } from 'lru-cache';
 import sql, { raw } from 'sql-template-tag';
 import type { PaymentStatus } from '../../../domain/purchase.ts';
 import type { PurchaseSums, PurchaseTotals } from '../../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchasePlace } from '../../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchasePosition } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { type Applied, emptyBase, readApplied } from '../../../purchase-store/delta/delta.ts';
 import { creationQuarter } from '../../../purchase-store/format/quarter-hours.ts';
@@ -26,7 +26,7 @@ export type Generation = {
 };
 
 /** The purchase before a page. */
-export type PageCursor = PurchasePlace & {
+export type PageCursor = PurchasePosition & {
   /** The time span of the page that the purchase ended, in microseconds; 0 if it is not known. */
   readonly pageSpan: bigint;
 };

@@ -10,7 +10,7 @@ import { later, type TickInstant } from './response-instant.ts';
 export type SharedBase = { readonly descriptor: number | null; readonly cache: BaseCache };
 
 /** The data that a new transaction sees: all changes up to `shown`, and none later than its tick. */
-export type Version = {
+type Version = {
   readonly generation: Generation;
   readonly shown: TickInstant;
   /** The delta's table `previous_change` has been updated. */
