@@ -204,11 +204,11 @@ export function createWorker(options: WorkerOptions): Worker {
       lastPoll: replication.lastPoll(),
       organizations: [...organizations.values()].map((organization) => {
         const { id, phase, watermark } = organization;
-        const isPending = phase !== 'following';
+        const isException = phase !== 'following';
         return {
           state: reportOf(organization).state,
-          isPending,
-          asOf: isPending ? (watermark?.asOf ?? null) : replication.asOf(),
+          isException,
+          asOf: isException ? (watermark?.asOf ?? null) : replication.asOf(),
           size: store.sizeOf(id),
         };
       }),
