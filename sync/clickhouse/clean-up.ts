@@ -16,7 +16,7 @@ import {
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { alteredTable, inShard, listOfNames, organizationOf } from './identifiers.ts';
-import { readLoads, ticksOf } from './loads.ts';
+import { readLoads, ticksOf } from './published-loads.ts';
 
 /** `system.parts where …`: the parts of a table, of all servers of a cluster. */
 export const partsOf = ({ cluster }: ClickHouse, name: TableName) =>

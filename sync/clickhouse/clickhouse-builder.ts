@@ -20,7 +20,7 @@ import type { ClickHouseStore } from './clickhouse-store.ts';
 import { contentOf } from './content.ts';
 import { createEmptyGap, createGap, type FeedGap } from './feed.ts';
 import { newLoad, newWriter } from './identifiers.ts';
-import { loadIntoClickHouse } from './load.ts';
+import { loadIntoClickHouse } from './load-purchases.ts';
 import { type LoadDescription, mergeLoad } from './merge-load.ts';
 import { newestPurchases } from './newest-purchases.ts';
 

@@ -6,9 +6,9 @@ import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 import { databaseOf } from '../capture/watermark.ts';
-import type { PublishedStatus, ReadPublished } from '../status/published.ts';
+import type { PublishedStatus, ReadPublished } from '../status/published-status.ts';
 import { partsOf } from './clean-up.ts';
-import { countLoadChanges, readLoads, ticksOf } from './loads.ts';
+import { countLoadChanges, readLoads, ticksOf } from './published-loads.ts';
 
 /** The ids in one statement, whose URL contains them. ClickHouse refuses values of more than 128 KiB. */
 const maxBound = 2_000;

@@ -13,8 +13,8 @@ import type { Database } from '../../src/postgres/connection/pool.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
 import type { ChangesRetention } from '../files/replaced-logs.ts';
+import { removeOrganizationFolder, removeOrphanedFolders } from '../files/unused-files.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';
 import { insertCurrent, insertSuperseded, type LoadChanges } from './change-rows.ts';
 import {
@@ -26,7 +26,7 @@ import {
 } from './clean-up.ts';
 import { createFeed, type FeedGap } from './feed.ts';
 import { inShard, newWriter } from './identifiers.ts';
-import { countLoadChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
+import { countLoadChanges, readLoads, renumberLoads, ticksOf } from './published-loads.ts';
 import { createPublisher, type NewLoad, type UnnumberedLoad } from './publisher.ts';
 import { continueWriters, mergeWriters } from './writers.ts';
 

@@ -18,7 +18,7 @@ import {
   UnreadableError,
 } from '../verification/published-content.ts';
 import { inStore, type PurchaseRange } from '../verification/purchase-range.ts';
-import { excludePurchases } from './exclusion.ts';
+import { excludePurchases } from './excluded-purchases.ts';
 import { newestPurchases } from './newest-purchases.ts';
 
 /** What an organization shows in ClickHouse. */

@@ -15,7 +15,7 @@ import { openPublishedContents } from '../clickhouse/content.ts';
 import { openForWorker } from '../clickhouse/worker-connection.ts';
 import { createFileStore } from '../files/file-store.ts';
 import { takeOwnership } from '../files/ownership.ts';
-import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
+import { type ReadPublished, readPublishedFiles } from '../status/published-status.ts';
 import type { Store } from '../tick/store.ts';
 import type { PublishedContents } from '../verification/published-content.ts';
 import { openPublishedFiles } from '../verification/published-file.ts';

@@ -24,15 +24,15 @@ import { DamagedFilesError } from '../failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';
+import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
+import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
+import { syncToDisk } from './sync-to-disk.ts';
 import {
   isUnfinishedBase,
   removeOrganizationFolder,
   removeOrphanedFolders,
   removeUnusedFiles,
-} from './folders.ts';
-import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
-import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
-import { syncToDisk } from './sync-to-disk.ts';
+} from './unused-files.ts';
 
 export type FileStore = Store & {
   /** Null if nothing is published. */

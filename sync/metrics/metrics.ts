@@ -104,7 +104,9 @@ function addState(registry: Registry, read: () => ObservedWorker | null): void {
     [],
     () => {
       const organizations = read()?.organizations;
-      return organizations ? [[{}, organizations.filter(({ isException }) => isException).length]] : [];
+      return organizations
+        ? [[{}, organizations.filter(({ isException }) => isException).length]]
+        : [];
     },
   );
   addGauge(

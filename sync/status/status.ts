@@ -18,7 +18,7 @@ import {
   type PublishedStore,
   type ReadPublished,
   readPublishedFiles,
-} from './published.ts';
+} from './published-status.ts';
 import {
   type OrganizationReport,
   type OrganizationState,

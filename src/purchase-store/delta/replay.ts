@@ -7,7 +7,7 @@ import {
   purchaseColumns,
 } from '../../domain/purchase.ts';
 import { queryRows, quotePath } from '../../duckdb/connection.ts';
-import { type EncodedTable, encodedPurchases, extendDictionaries } from '../format/encoding.ts';
+import { type EncodedTable, encodedPurchases, extendDictionaries } from '../format/encode-sql.ts';
 import { entriesOfDelta, supersededColumns } from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 import { escapes } from './decode-records.ts';

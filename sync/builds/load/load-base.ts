@@ -15,7 +15,7 @@ import {
   type EncodedTable,
   encodedPurchases,
   extendDictionaries,
-} from '../../../src/purchase-store/format/encoding.ts';
+} from '../../../src/purchase-store/format/encode-sql.ts';
 import { entriesOfBase } from '../../../src/purchase-store/format/layout.ts';
 import { commitToken, confirmSnapshot } from '../../capture/history-token.ts';
 import { whyUnreadableSince } from '../../capture/log-sufficiency.ts';

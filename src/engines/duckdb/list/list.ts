@@ -18,7 +18,7 @@ import { noLabel } from '../../../purchase-store/format/layout.ts';
 import { currentPurchases, signedPurchases } from '../../../purchase-store/format/relations.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Generation, PageCursor } from '../serving/generation.ts';
-import type { LabelCache, LabelKeys } from '../serving/labels.ts';
+import type { LabelCache, LabelKeys } from '../serving/label-cache.ts';
 import { readPageRows, selectList } from './page.ts';
 
 export async function listPurchases(

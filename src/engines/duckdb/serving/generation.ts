@@ -9,7 +9,12 @@ import { type Applied, emptyBase, readApplied } from '../../../purchase-store/de
 import { creationQuarter } from '../../../purchase-store/format/quarter-hours.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
 import { createBoundedCache } from './bounded-cache.ts';
-import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
+import {
+  createFileLabels,
+  createLabelCache,
+  type FileLabels,
+  type LabelCache,
+} from './label-cache.ts';
 
 /** A base, and a delta at one position of the log. */
 export type Generation = {

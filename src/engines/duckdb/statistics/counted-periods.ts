@@ -9,7 +9,7 @@ import {
 } from '../../../purchase-store/format/relations.ts';
 import type { PeriodRow } from '../../time-series.ts';
 import type { FirstsInPeriods, Periods } from '../calendar/periods.ts';
-import { openCorrections } from './customers.ts';
+import { openCorrections } from './distinct-customers.ts';
 import { changedFirsts } from './first-purchases.ts';
 
 /** The matching purchases of periods, and the number of their customers. */

@@ -26,7 +26,7 @@ import type { PeriodTables } from '../calendar/period-tables.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
 import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
-import { countOpen, customersPart } from './customers.ts';
+import { countOpen, customersPart } from './distinct-customers.ts';
 import {
   changedFirsts,
   customersOfBase,
