@@ -120,7 +120,7 @@ export const newOrganization = (
   },
 });
 
-/** The organization continues from what is published. */
+/** Makes an organization continue from the watermark of its published files. */
 export function continueFrom(organization: Organization, watermark: Watermark): void {
   organization.phase = 'behind';
   organization.watermark = watermark;
@@ -207,7 +207,7 @@ export function dueBuild(organization: Organization): 'load' | 'catch up' | null
   return phase === 'far behind' ? 'catch up' : null;
 }
 
-/** A load replaces what is published, which may be of another organization that had this id. */
+/** False before a required load: the published files may belong to another organization that had this id. */
 export const mayCompact = (organization: Organization): boolean =>
   organization.phase !== 'load required' &&
   organization.work.build === null &&

@@ -70,7 +70,7 @@ export async function* streamAllPurchases(
 
 const listOf = (ids: readonly bigint[]): string => `{${ids.join()}}`;
 
-/** A part that is passed on has about so many bytes. */
+/** The approximate size of the parts that the stream yields. */
 const partBytes = 4 * 2 ** 20;
 
 /** Splits the output of COPY by organization. An organization may have several parts. */

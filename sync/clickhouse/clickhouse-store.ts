@@ -32,13 +32,13 @@ import { continueWriters, mergeWriters } from './writers.ts';
 
 export type ClickHouseStore = Store & {
   /**
-   * The rows of an organization, perhaps with those of a tick that is not published yet; null if there are
-   * none.
+   * The rows of an organization, perhaps also of a tick that is not published yet; null if nothing is
+   * published.
    */
   rowsOf(organizationId: bigint): GenerationRows | null;
   /**
-   * Publishes a load in the place of what was published. It has `changes` changes already. The change feed
-   * goes on if the gap is complete.
+   * Publishes a load that replaces the published one. `changes` is the number of changes that the load
+   * already has. The change feed continues if the gap is complete.
    */
   replace(load: NewLoad, changes: number, gap: FeedGap): Promise<void>;
   /** Loads and writers of builds, which are not published yet. */

@@ -35,7 +35,7 @@ type Followed = {
   readMappingFailures(): Promise<MappingFailures | null>;
 };
 
-/** `poll`: polling and publishing a tick. `changes`: reading and writing those of one organization. */
+/** `poll`: polling and publishing a tick. `changes`: reading and writing the changes of one organization. */
 const stages = ['poll', 'pruning', 'changes', 'load', 'compact', 'verification'] as const;
 export type Stage = (typeof stages)[number];
 

@@ -16,7 +16,7 @@ import {
 
 /**
  * Publishes the changes of organizations that are behind and have the watermark `since`, so that they
- * follow again. No tick may run meanwhile: the next one reads all changes since the last one.
+ * follow again. No tick may run meanwhile, because the next tick reads all changes since the last one.
  */
 export async function joinBehind(
   context: TickContext,

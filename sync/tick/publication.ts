@@ -59,8 +59,8 @@ export function createPublication(
     /** The number of the next tick. Batches with it are not visible before it is published. */
     next: (): number => tick + 1,
     /**
-     * Publishes the next tick. Without `nextAsOf`, its instant is that of a new watermark, and stays the
-     * same with the present one. It is earlier than the last one if Postgres's clock went back.
+     * Publishes the next tick. By default, its instant is the instant of a new watermark, or stays the same
+     * if `moved` is the present watermark. If Postgres's clock went back, the instant is earlier than before.
      */
     async publish(
       moved: Watermark,

@@ -30,7 +30,7 @@ async function readSources(database: Database, shard: Shard): Promise<Map<bigint
 }
 
 /**
- * Continues from what workers have published: organizations that show one snapshot follow from
+ * Continues from the published ticks: organizations whose watermark is the common one follow from
  * there. Others join, if the change log has their changes, or are loaded.
  */
 export async function startPublication(

@@ -55,7 +55,7 @@ export type VerifyOptions = {
 };
 
 const maxExamples = 5;
-/** If a part has so many purchases more or less than in Postgres, these are not read one by one. */
+/** If the counts of a part differ by more than this number, the purchases are not read one by one. */
 const maxExcess = 50_000;
 
 /**

@@ -68,7 +68,7 @@ export function createMaintenance(options: {
     syncAndPrune,
     cleanUp,
 
-    /** Starts what is due beside the polls: the disk, and deleting millions of entries, may take seconds. */
+    /** Starts due work without waiting: the disk, and deleting millions of entries, may take seconds. */
     startDue(): void {
       if (isSyncDue() && queue.pending + queue.size === 0) {
         void queue.add(async () => {

@@ -71,7 +71,7 @@ export function createReplication(options: ReplicationOptions) {
 
   const startOnce = async (): Promise<void> => {
     await removeForeignEntries(database);
-    // Before the first load: the workers of other data folders prune what no reader retains.
+    // Retained before the first load: workers of other data folders prune entries that no reader retains.
     await retainChangeLog(database, reader);
     organizations.clear();
     publication = await startPublication({ database, store, shard }, organizations, (id, error) =>

@@ -35,7 +35,7 @@ export const escapes: Readonly<Record<string, string>> = {
   v: '\v',
 };
 
-/** A text of Postgres has no such character, so it can stand for an escaped backslash. */
+/** Texts of Postgres do not contain NUL, so NUL can stand for an escaped backslash. */
 const nul = '\0';
 
 /** Replaces escapes. `replace` with a callback took seconds for megabytes of backslashes. */

@@ -14,8 +14,8 @@ import {
 } from './previous-differences.ts';
 
 /**
- * The table `previous_change` of a delta. Its signed rows are the difference between what the base says of
- * previous purchases (previous-purchases.ts), and what it would say of the purchases as they are now:
+ * The table `previous_change` of a delta. Its signed rows are the difference between the previous purchases
+ * that the base stores (previous-purchases.ts) and those of the current purchases:
  *
  * - sign -1: a purchase of the base that was changed or deleted, or that has another previous one now;
  * - sign 1: a changed or added purchase, or one that has another previous one now.

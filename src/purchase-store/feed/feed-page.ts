@@ -19,8 +19,8 @@ import type { ChangePosition } from './change-position.ts';
 type Part = { readonly log: string; readonly begin: number; readonly end: number | null };
 
 /**
- * The change feed: parts of replaced logs, then the log of CURRENT after what it showed when it was
- * written. Together they have all changes, in the order of publication.
+ * The parts of the change feed: of replaced logs, then the log of CURRENT after `logBytes`. Together they
+ * have all changes, in the order of publication.
  */
 const partsOf = ({ replacedLogs, log, logBytes }: Current): Part[] => [
   ...replacedLogs,
@@ -38,7 +38,7 @@ const beginOf = ({ log, begin }: Part): ChangePosition => ({
 export const beginOfLog = (current: Current): ChangePosition =>
   beginOf({ log: current.log, begin: current.logBytes, end: null });
 
-/** A page ends after so many bytes, also if its changes are few: a purchase may change often. */
+/** A page ends after this number of bytes, even with few changes: a purchase may change often. */
 const maxPageBytes = 512 * 2 ** 10;
 /** A page reads several batches at once (`maxBatchBytes` in log.ts). */
 const windowBytes = 256 * 2 ** 10;

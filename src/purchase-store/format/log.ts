@@ -30,7 +30,7 @@ export type Batch = {
 /** Lines of a batch besides its records. */
 export const linesPerBatch = 2;
 
-/** The log differs from what was appended to it. Only the message passes from an export process to the API. */
+/** The log differs from the content that was appended. Only the message passes from an export process to the API. */
 export class DamagedLogError extends Error {
   override readonly name = 'DamagedLogError';
 

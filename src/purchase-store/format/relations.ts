@@ -44,7 +44,7 @@ export function signedPurchases(
 export const selectEntries = ({ table, dictionary }: Entries, { value }: Dictionary): string =>
   `select key, ${value} from ${table}${dictionary === null ? '' : ` where dictionary = ${dictionary}`}`;
 
-/** The entries of a dictionary: those of the base, and those that the base lacks. */
+/** All entries of a dictionary: of the base, and of the delta. */
 export function dictionaryEntries({ base, delta }: StoreCatalogs, dictionary: Dictionary): Sql {
   const parts = [entriesOfBase(base, dictionary), entriesOfDelta(delta, dictionary)];
   return raw(`(${parts.map((part) => selectEntries(part, dictionary)).join(' union all ')})`);
@@ -71,8 +71,8 @@ export function columnsOf(keys: GroupKeys): { readonly names: Sql; readonly defi
 
 /**
  * Groups the matching purchases by `keys`: these columns, purchase_count and revenue. Signed sums
- * over the delta take out what it supersedes, which an anti join of all rows with the superseded
- * ids would do in three times the time. The row of sign 0 adds nothing to any sum. Without a key
+ * over the delta subtract superseded rows. An anti join of all rows with the superseded ids takes three
+ * times as long. The row of sign 0 adds nothing to any sum. Without a key
  * there is one row, also without a match. Each condition of `inBase` adds a column: the number of
  * matching rows of the base that meet it. Groups without purchases are then among the rows. `joined`
  * is a join of both tables.

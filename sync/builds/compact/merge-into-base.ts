@@ -107,7 +107,7 @@ async function mergeStore(
   }
 }
 
-/** A slice of the base has at most so many bytes of text. */
+/** The maximum of text in a slice of the base. */
 const maxSliceBytes = 32 * 2 ** 20;
 /** A slice consists of parts with this number of rows. */
 const rowsOfPart = 512;

@@ -21,9 +21,9 @@ export type PeriodTables = {
   /**
    * The table of a calendar's periods, as SQL, with all quarters of an hour within the bounds. Its columns
    * are that of `creationQuarter`, `period` (domain/period.ts) and `period_begin`, the first quarter of the
-   * period. Null if arithmetic takes less time for about so many purchases within the bounds, and if
-   * periods do not consist of quarters. A transaction that has read such a table does not see those
-   * that are made afterwards.
+   * period. Null if arithmetic takes less time for this number of purchases within the bounds, and if
+   * periods do not consist of quarters. A transaction that has read one of these tables does not see
+   * tables that are created later.
    */
   covering(calendar: PeriodCalendar, bounds: TimeBounds, purchases: number): Promise<Sql | null>;
 };

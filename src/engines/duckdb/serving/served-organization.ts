@@ -233,7 +233,7 @@ export class ServedOrganization {
     }
   }
 
-  /** Opens what CURRENT names, and looks for batches of published ticks. */
+  /** Opens the files that CURRENT names, and finds their pending batches. */
   async #find(source: string | null): Promise<Found | null> {
     this.lastUsedAt = performance.now();
     this.#isServing = false;

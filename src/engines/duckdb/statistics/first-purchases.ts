@@ -58,8 +58,8 @@ const isFirstSince = (quarter: number | null, paymentStatus: PaymentStatus | und
   sql`${previousOf(paymentStatus)} < ${raw(String(quarter))}`;
 
 /**
- * The number of customers with purchases in the base, or with those of a payment status, which `matching`
- * selects. Read once for each base.
+ * The number of customers with purchases in the base, or with purchases of a payment status, which
+ * `matching` selects. Read once for each base.
  */
 export async function customersOfBase(
   connection: DuckDBConnection,

@@ -152,8 +152,8 @@ function sumsPart(catalogs: StoreCatalogs, read: Read, areCurrenciesKnown: boole
 }
 
 /**
- * Counts first purchases in groups of the base, and selects the number of all from these groups; or of
- * those that the delta adds, if those of the base are known.
+ * Counts first purchases in groups of the base, and adds them up. If the number of the base is known, only
+ * the first purchases that the delta adds are counted.
  */
 function firstOf(
   catalogs: StoreCatalogs,
@@ -170,7 +170,7 @@ function firstOf(
 /** A row of the ranking if there are no groups. */
 const noGroups = [null, null, null, 0n, 0n, null];
 
-/** The first groups of the ranking, and what is known of all groups; null without a dimension. */
+/** The first groups of the ranking, and the totals of all groups; null without a dimension. */
 async function readRanking(
   connection: DuckDBConnection,
   { catalogs, summary }: Generation,

@@ -19,7 +19,7 @@ import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-
 import { customersOfBase, firstPurchases } from './first-purchases.ts';
 import { doStatsReadFirsts, type Known, purchaseStats } from './stats.ts';
 
-/** The totals and the ranking are those of statistics. */
+/** Reads a time series. Statistics compute its totals and ranking. */
 export async function purchaseTimeSeries(
   connection: DuckDBConnection,
   generation: Generation,
