@@ -32,15 +32,15 @@ export async function listPurchases(
   if (matching === null) return { purchases: [], hasMore: false };
   const page = { filters, matching, cursor, limit: limit + 1 };
   const rows = await readPageRows(connection, generation, page);
-  const shown = await withLabels(connection, generation.labels, rows.slice(0, limit));
+  const purchases = await withLabels(connection, generation.labels, rows.slice(0, limit));
   const hasMore = rows.length > limit;
-  const last = shown.at(-1);
+  const last = purchases.at(-1);
   if (hasMore && last !== undefined) {
     const { id, created_at: createdAt } = last;
-    const begin = cursor?.createdAt ?? shown[0]?.created_at ?? createdAt;
+    const begin = cursor?.createdAt ?? purchases[0]?.created_at ?? createdAt;
     generation.cursors.set(id, { id, createdAt, pageSpan: begin - createdAt });
   }
-  return { purchases: shown, hasMore };
+  return { purchases, hasMore };
 }
 
 export async function findPurchase(

@@ -13,7 +13,7 @@ export class ResponseInstant {
   readonly #organizationId: bigint;
   /** The source and history of the files that were served last. */
   #served: Pick<Current, 'source' | 'fingerprint'> | null = null;
-  #shown: TickInstant = { tick: 0, asOf: 0n };
+  #instant: TickInstant = { tick: 0, asOf: 0n };
   /** How often the instant went back. It is part of a version's name: cached responses have instants. */
   clockSteps = 0;
 
@@ -24,14 +24,14 @@ export class ResponseInstant {
   /** The instant of CURRENT and a tick. It is never of an earlier tick within one history of the database. */
   advance(current: Current, tick: TickFile | null): TickInstant {
     const { asOf } = organizationWatermark(this.#organizationId, current, tick);
-    const shown = { tick: Math.max(current.tick, tick?.tick ?? 0), asOf };
+    const instant = { tick: Math.max(current.tick, tick?.tick ?? 0), asOf };
     const served = this.#served;
     const isSameHistory =
       served?.source === current.source && served.fingerprint === current.fingerprint;
     this.#served = current;
-    const before = this.#shown;
-    this.#shown = isSameHistory ? later(before, shown) : shown;
-    if (this.#shown.asOf < before.asOf) this.clockSteps += 1;
-    return this.#shown;
+    const before = this.#instant;
+    this.#instant = isSameHistory ? later(before, instant) : instant;
+    if (this.#instant.asOf < before.asOf) this.clockSteps += 1;
+    return this.#instant;
   }
 }

@@ -9,10 +9,10 @@ import { later, type TickInstant } from './response-instant.ts';
 /** What the users of an attached base share. `descriptor` is null without a base. */
 export type SharedBase = { readonly descriptor: number | null; readonly cache: BaseCache };
 
-/** The data that a new transaction sees: all changes up to `shown`, and none later than its tick. */
+/** The data that a new transaction sees: all changes up to `instant`, and none later than its tick. */
 type Version = {
   readonly generation: Generation;
-  readonly shown: TickInstant;
+  readonly instant: TickInstant;
   /** The delta's table `previous_change` has been updated. */
   readonly hasPreviousChanges: boolean;
 };
@@ -96,12 +96,12 @@ export class VersionedStore {
     await this.#changing?.catch(() => {});
   }
 
-  /** Applies pending batches in one transaction, after which the store shows `shown`. */
-  async apply(pending: PendingBatches, shown: TickInstant): Promise<void> {
+  /** Applies pending batches in one transaction, after which the store shows `instant`. */
+  async apply(pending: PendingBatches, instant: TickInstant): Promise<void> {
     await this.#commit(async (connection, beforeCommit) => {
       const applied = await this.store.apply(connection, pending, beforeCommit);
       const generation = nextGeneration(this.#version.generation, applied);
-      return { generation, shown, hasPreviousChanges: false };
+      return { generation, instant, hasPreviousChanges: false };
     });
   }
 
@@ -134,17 +134,17 @@ export class VersionedStore {
   }
 
   /**
-   * Begins a transaction, and returns the version that it sees, which may be later than `shown`. DuckDB
+   * Begins a transaction, and returns the version that it sees, which may be later than `instant`. DuckDB
    * fixes the version of a database at the transaction's first use. USE needs no plan: a SELECT took 0.2 ms
    * more.
    */
-  async begin(connection: DuckDBConnection, shown: TickInstant): Promise<Version> {
+  async begin(connection: DuckDBConnection, instant: TickInstant): Promise<Version> {
     while (this.#committing !== null) await this.#committing;
     this.#beginning += 1;
     try {
       await connection.run(`begin transaction read only; use ${this.store.catalogs.delta}`);
       const version = this.#version;
-      return { ...version, shown: later(shown, version.shown) };
+      return { ...version, instant: later(instant, version.instant) };
     } finally {
       this.#beginning -= 1;
     }
