@@ -21,7 +21,6 @@ export type NewFiles = {
   readonly savedRecords?: number;
 };
 
-/** The log of a gap in the change feed. */
 type GapLog = ChangeGap & {
   until: Watermark | null;
   /** Null if there are no changes. */

@@ -129,7 +129,6 @@ export function createClickHouseBuilder(
     await requireTotals(source, rows.organizationId, loaded?.[0]);
   };
 
-  /** The rows up to a published tick. */
   const publishedRows = ({ id }: Organization, tick: number): GenerationRows => {
     const rows = store.rowsOf(id);
     if (rows === null) throw new Error('nothing is published');

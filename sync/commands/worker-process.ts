@@ -18,8 +18,12 @@ import { requireDatabaseUrl, type Settings } from '../../src/settings/settings.t
 import { CaptureError, describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
 import { OwnershipError } from '../files/ownership.ts';
-import { workerSettings } from '../lock/session-settings.ts';
-import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
+import {
+  tryWorkerLock,
+  type WorkerLock,
+  waitForCommandLock,
+  workerSettings,
+} from '../lock/worker-lock.ts';
 import { readMappingFailures } from '../status/mapping-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
 import { openWorkerStore, type WorkerStore } from './stores.ts';

@@ -71,7 +71,7 @@ export function changesIn({ current, end, savedRecords = 0 }: PublishedLog) {
   const { base, purchases, logBytes } = current;
   const { position, totalRecords } = end;
   // Without a base, the log begins with the purchases themselves.
-  const before = base === null ? { records: purchases, bytes: logBytes } : noRecords;
+  const before = base === null ? { records: purchases, bytes: logBytes } : nothingBefore;
   return {
     changes: Math.max(0, totalRecords - before.records),
     changeBytes: Math.max(0, position - before.bytes),
@@ -79,7 +79,7 @@ export function changesIn({ current, end, savedRecords = 0 }: PublishedLog) {
   };
 }
 
-const noRecords = { records: 0, bytes: 0 };
+const nothingBefore = { records: 0, bytes: 0 };
 
 /** The published log of an organization. The end of a damaged one is unknown. */
 export type PublishedLog = {

@@ -32,7 +32,6 @@ export type PublishedStore = {
   readonly organizations: ReadonlyMap<bigint, PublishedStatus>;
 };
 
-/** Reads what is published of organizations. */
 export type ReadPublished = (organizations: readonly bigint[]) => Promise<PublishedStore>;
 
 export const readPublishedFiles =

@@ -9,7 +9,6 @@ import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 /** A customer's id, or a label. */
 export type DictionaryValue = bigint | string;
 
-/** The keys of a dictionary by value. */
 export type KeysByValue = ReadonlyMap<DictionaryValue, number>;
 
 /**
@@ -24,7 +23,6 @@ export type DictionaryKeys = (
 /** The next key of each dictionary. */
 type NextKeys = Map<Dictionary, number>;
 
-/** The next keys of empty dictionaries. */
 export const firstKeys = (): NextKeys =>
   new Map(dictionaries.map((each) => [each, firstKey(each)]));
 

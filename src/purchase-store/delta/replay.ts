@@ -14,7 +14,6 @@ import { escapes } from './decode-records.ts';
 
 /** Lines of a log after those that a delta shows. */
 export type LogLines = {
-  /** The path of the log. */
   readonly path: string;
   /** The number of earlier lines of the log. */
   readonly shownLines: number;

@@ -8,7 +8,6 @@ export type TickInstant = { readonly tick: number; readonly asOf: bigint };
 export const later = (one: TickInstant, other: TickInstant): TickInstant =>
   one.tick > other.tick || (one.tick === other.tick && one.asOf > other.asOf) ? one : other;
 
-/** The instant that responses for one organization state. */
 export class ResponseInstant {
   readonly #organizationId: bigint;
   /** The source and history of the files that were served last. */

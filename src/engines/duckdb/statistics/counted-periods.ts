@@ -56,7 +56,6 @@ export async function readPeriods(
   return { rows: rows.filter(({ purchaseCount }) => purchaseCount > 0n), customerCount };
 }
 
-/** A row with the key of its series. */
 type KeyedRow = Omit<PeriodRow, 'series'> & { readonly series: number };
 
 /** Groups the customers of each series and period. */

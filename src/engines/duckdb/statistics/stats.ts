@@ -36,14 +36,17 @@ import {
 import { unfilteredTotals } from './unfiltered-totals.ts';
 
 /** Results of the matching purchases that an earlier statement has read; null if it has not. */
-export type Known = { readonly sums: PurchaseSums | null; readonly customerCount: bigint | null };
+export type KnownTotals = {
+  readonly sums: PurchaseSums | null;
+  readonly customerCount: bigint | null;
+};
 
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseStatsQuery,
   periodTables: PeriodTables,
-  known: Known = { sums: null, customerCount: null },
+  known: KnownTotals = { sums: null, customerCount: null },
 ): Promise<PurchaseStats> {
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.labels, filters);
@@ -94,7 +97,7 @@ export const doStatsReadFirsts = (generation: Generation, query: PurchaseStatsQu
   firstPurchasesOf(generation, query) !== null;
 
 /**
- * One statement, because each statement costs a millisecond before it reads anything. Known
+ * One statement, because each statement costs a millisecond before it reads anything. KnownTotals
  * values are not read: the sums and customers of the ranking, a filter by one customer, and currencies
  * that follow from the number of matching purchases.
  */
@@ -103,7 +106,7 @@ async function readTotals(
   generation: Generation,
   { customerId }: PurchaseFilters,
   read: Read,
-  { sums, customerCount }: Known,
+  { sums, customerCount }: KnownTotals,
 ): Promise<PurchaseTotals> {
   const { matching, firsts } = read;
   const { catalogs } = generation;
@@ -177,7 +180,7 @@ async function readRanking(
   read: Read,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
   periodTables: PeriodTables,
-): Promise<(Known & { readonly groups: readonly PurchaseGroup[] }) | null> {
+): Promise<(KnownTotals & { readonly groups: readonly PurchaseGroup[] }) | null> {
   if (groupBy === undefined) return null;
   const { matching } = read;
   const first = firstOf(catalogs, read);
