@@ -22,7 +22,8 @@ export type LogLines = {
   read(): Buffer;
 };
 
-const types: Readonly<Record<PurchaseColumnKind, string>> = {
+/** DuckDB's types of the fields of a record. */
+export const fieldTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   purchase_id: 'bigint',
   customer_id: 'bigint',
   cents: 'bigint',
@@ -32,7 +33,7 @@ const types: Readonly<Record<PurchaseColumnKind, string>> = {
   coupons: 'varchar',
 };
 
-const isText = ({ kind }: PurchaseColumn): boolean => types[kind] === 'varchar';
+const isText = ({ kind }: PurchaseColumn): boolean => fieldTypes[kind] === 'varchar';
 
 /** `value` without the escapes of COPY (decode-records.ts). Splitting texts at backslashes took gigabytes. */
 function unescaped(value: string): string {
@@ -82,7 +83,7 @@ function readRecords({
   lines,
   shownLines,
 }: Pick<LogLines, 'path' | 'lines' | 'shownLines'>): string {
-  const columns = purchaseColumns.map(({ name, kind }) => `'${name}': '${types[kind]}'`);
+  const columns = purchaseColumns.map(({ name, kind }) => `'${name}': '${fieldTypes[kind]}'`);
   const values = purchaseColumns.map((column) =>
     isText(column) ? `${unescaped(column.name)} as ${column.name}` : column.name,
   );

@@ -2,15 +2,12 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import sql, { raw } from 'sql-template-tag';
 import { latestInstant } from '../../../src/domain/instant.ts';
-import {
-  maxPurchaseLineBytes,
-  type PurchaseColumnKind,
-  purchaseColumns,
-} from '../../../src/domain/purchase.ts';
+import { maxPurchaseLineBytes, purchaseColumns } from '../../../src/domain/purchase.ts';
 import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
 import { inTransaction } from '../../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
+import { fieldTypes } from '../../../src/purchase-store/delta/replay.ts';
 import {
   type EncodedTable,
   encodedPurchases,
@@ -157,22 +154,14 @@ async function loadChunk(
   return progress;
 }
 
-const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
-  purchase_id: 'bigint',
-  customer_id: 'bigint',
-  cents: 'bigint',
-  instant: 'timestamp',
-  text: 'varchar',
-  label: 'varchar',
-  coupons: 'varchar',
-};
+const csvTypes = { ...fieldTypes, instant: 'timestamp' };
 
 /**
  * Fills the temp table `loaded` from the CSV of COPY, where NULL is an empty field and '' is "". Two
  * threads took a half more processor time for it, which Postgres needs meanwhile.
  */
 function readChunk(path: string): string {
-  const types = copiedColumns.map(({ name, kind }) => `'${name}': '${textTypes[kind]}'`);
+  const types = copiedColumns.map(({ name, kind }) => `'${name}': '${csvTypes[kind]}'`);
   const values = purchaseColumns.map(({ name, kind }) =>
     // DuckDB rejects an infinite instant here, because it has no microseconds.
     kind === 'instant' ? `epoch_us(${name}) as ${name}` : name,

@@ -140,8 +140,7 @@ function createEviction(
     const idleSince = performance.now() - maxIdleMs;
     for (const organization of [...all.values()]) {
       if (organization.lastUsedAt > idleSince) return;
-      if (!organization.isEvictable) continue;
-      if (organization.isOpen) await evict(organization);
+      if (organization.isOpen && organization.isEvictable) await evict(organization);
     }
   };
 
