@@ -26,7 +26,7 @@ export function customersPart(catalogs: StoreCatalogs, matching: Sql): Sql {
         ${addedCustomers(catalogs, matching)} or sign = 0
       ) group by customer_key
     )
-  ) as customers, ${openPart(catalogs, matching)}`;
+  ) as customers, ${openCustomerCount(catalogs, matching)}`;
 }
 
 /**
@@ -45,7 +45,7 @@ function openCustomers({ delta }: StoreCatalogs, matching: Sql, keys: GroupKeys)
 }
 
 /** Selects the number of open customers. Without a base, there are none. */
-export const openPart = (catalogs: StoreCatalogs, matching: Sql = sql`true`): Sql =>
+export const openCustomerCount = (catalogs: StoreCatalogs, matching: Sql = sql`true`): Sql =>
   catalogs.base === emptyBase
     ? sql`(select 0::bigint) as open_customers`
     : sql`(select count(*) from ${openCustomers(catalogs, matching, {})}) as open_customers`;
