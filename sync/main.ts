@@ -102,7 +102,7 @@ program
     await withWorkerContext(readSettings(), { server: 'primary', stopped }, async (context) => {
       const organizations = await selectOrganizations(context, options);
       for (const { id, name } of organizations) {
-        await rebuildOrganization(context, id, { isWrong: false, stopped });
+        await rebuildOrganization(context, id, { differsFromPostgres: false, stopped });
         console.log(`${encodeId('organization', id)} (${name}) was rebuilt.`);
       }
     });

@@ -9,13 +9,13 @@ import type { OrganizationReport, OrganizationState } from './status/worker-stat
  * | phase          | meaning                                            | leaves for                      |
  * |----------------|----------------------------------------------------|---------------------------------|
  * | `following`    | each tick includes its changes                     | any other, after a failure      |
- * | `behind`       | the changes since `shown` are few, and can be read | `following`, by a join          |
+ * | `behind`       | the changes since `watermark` are few and can be read | `following`, by a join          |
  * | `far behind`   | they are too many for a tick                       | `following`, by a catch-up      |
  * | `load required`| they cannot be read, or nothing is published       | `following`, by a load          |
  *
- * All but the first are exceptions of a tick: they show `shown` meanwhile.
+ * In any phase but `following`, it is an exception of the ticks, and its `watermark` stays.
  */
-export type Phase = 'following' | 'behind' | 'far behind' | 'load required';
+type Phase = 'following' | 'behind' | 'far behind' | 'load required';
 
 /**
  * What a worker does for one organization, at most one at a time. A load that is requested also runs while
@@ -26,10 +26,10 @@ export type BuildKind = 'load' | 'catch up' | 'compact';
 /** What a worker repeats, with a pause that grows with each failure. */
 export type Attempted = 'join' | 'build' | 'compaction';
 
-/** Of a build of several organizations, by organization: the others are published. */
+/** The failures of a build, by organization. Organizations without a failure are published. */
 export type BuildFailures = ReadonlyMap<bigint, unknown>;
 
-/** Organizations of one load share it. */
+/** A build. Organizations that are loaded together share one. */
 export type Build = {
   readonly kind: BuildKind;
   done: Promise<BuildFailures>;
@@ -52,9 +52,9 @@ type Work = {
   isSaving: boolean;
   /** The reason of a requested load that has not succeeded yet. */
   requestedLoad: string | null;
-  /** It may make a load fail that it shares with others. */
+  /** It made a shared load fail, so its next load has no other organization. */
   loadsAlone: boolean;
-  /** Of a load or catch-up that has not succeeded: it continues where it was. */
+  /** What the change log must retain for a load or catch-up that has not succeeded. */
   retention: Retention | null;
   /** The last attempts, if they failed. */
   readonly failed: Record<Attempted, Attempts | null>;
@@ -64,28 +64,28 @@ type Work = {
   verificationAt: number | null;
 };
 
-export type Retention = {
+type Retention = {
   /** The snapshot whose later changes the build needs; null while the build does not know it yet. */
   readonly snapshot: string | null;
   /** When the build first failed, in monotonic milliseconds; null if it has not failed. */
   readonly failingSince: number | null;
 };
 
-/** All that a worker knows of an organization, but what its store has published. */
+/** All that a worker knows of an organization, except what its store has published. */
 export type Organization = {
   readonly id: bigint;
   /** The organization and its database (src/postgres/connection/source-identity.ts). */
   readonly source: string;
   phase: Phase;
   /**
-   * What readers see if it does not follow; null if nothing is published. If it follows: what it showed
-   * when it joined, until a tick shows a later snapshot; otherwise null.
+   * The watermark of an exception; null if nothing is published. While the organization follows: the
+   * watermark with which it joined, until a tick reaches its instant; then null.
    */
-  shown: Watermark | null;
-  /** Why it does not follow. */
+  watermark: Watermark | null;
+  /** Why the organization does not follow. */
   reason: string | null;
   /** What is published differs from Postgres: the next load does not continue the change feed. */
-  isWrong: boolean;
+  differsFromPostgres: boolean;
   readonly work: Work;
 };
 
@@ -105,9 +105,9 @@ export const newOrganization = (
   id,
   source,
   phase: 'load required',
-  shown: null,
+  watermark: null,
   reason: known === undefined ? nothingLoaded : otherSource,
-  isWrong: false,
+  differsFromPostgres: false,
   work: known?.work ?? {
     build: null,
     isSaving: false,
@@ -120,35 +120,35 @@ export const newOrganization = (
   },
 });
 
-/** The organization continues from what is published. */
-export function continueFrom(organization: Organization, shown: Watermark): void {
+/** Makes an organization continue from the watermark of its published files. */
+export function continueFrom(organization: Organization, watermark: Watermark): void {
   organization.phase = 'behind';
-  organization.shown = shown;
+  organization.watermark = watermark;
   organization.reason = null;
 }
 
-/** Makes an organization leave the ticks. It goes on to show what it shows: `shown`, or when it joined. */
+/** Makes an organization leave the ticks. It keeps the watermark of the tick, or of its join. */
 export function leave(
   organization: Organization,
   phase: Exclude<Phase, 'following'>,
-  shown: Watermark,
+  tickWatermark: Watermark,
   reason: string | null,
 ): void {
-  if (organization.phase === 'following') organization.shown ??= shown;
+  if (organization.phase === 'following') organization.watermark ??= tickWatermark;
   organization.phase = phase;
   organization.reason = reason;
 }
 
-/** The organization needs a load. Readers may have its files open, and go on to show `shown`. */
+/** The organization needs a load. Readers may have its files open, so its watermark stays. */
 export function requireLoad(organization: Organization, reason: string): void {
   organization.phase = 'load required';
   organization.reason = reason;
 }
 
-/** The organization shows `shown` until a tick with a new instant; the published tick if it is null. */
-export function follow(organization: Organization, shown: Watermark | null): void {
+/** Makes an organization follow: with `watermark` until a tick reaches its instant, or with the tick's if null. */
+export function follow(organization: Organization, watermark: Watermark | null): void {
   organization.phase = 'following';
-  organization.shown = shown;
+  organization.watermark = watermark;
   organization.reason = null;
 }
 
@@ -184,7 +184,7 @@ export function noteFailure({ work }: Organization, attempted: Attempted, error:
 export function noteSuccess({ work }: Organization, attempted: Attempted): boolean {
   const hadFailed = work.failed[attempted] !== null;
   work.failed[attempted] = null;
-  // It follows then.
+  // After a build, the organization follows.
   if (attempted === 'build') work.failed.join = null;
   return hadFailed;
 }
@@ -207,7 +207,7 @@ export function dueBuild(organization: Organization): 'load' | 'catch up' | null
   return phase === 'far behind' ? 'catch up' : null;
 }
 
-/** A load replaces what is published, which may be of another organization that had this id. */
+/** False before a required load: the published files may belong to another organization that had this id. */
 export const mayCompact = (organization: Organization): boolean =>
   organization.phase !== 'load required' &&
   organization.work.build === null &&
@@ -222,7 +222,7 @@ const statesOfPhases: Readonly<Record<Phase, OrganizationState>> = {
 };
 
 /**
- * What status and metrics show. Everything is published also without a compaction, so its failure is only
+ * The report for status and metrics. A failed compaction delays no publication, so its failure is only
  * logged.
  */
 export function reportOf({ phase, work }: Organization): OrganizationReport {

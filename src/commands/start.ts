@@ -7,7 +7,7 @@ import { startEmbeddedPostgres, stopTimeoutMs } from '../embedded-postgres/clust
 import { createPool, type Database } from '../postgres/connection/pool.ts';
 import { requireDatabase } from '../postgres/connection/require-database.ts';
 import { createApiKey } from '../postgres/keys/api-keys.ts';
-import { listOrganizations, type Organization } from '../postgres/organizations.ts';
+import { listOrganizations, type OrganizationRow } from '../postgres/organizations.ts';
 import { migrate } from '../postgres/schema/migrate.ts';
 import { diskProblem } from '../process/disk-reserve.ts';
 import { createLog, logProcessEvents } from '../process/log.ts';
@@ -132,7 +132,7 @@ async function startDatabase(
 }
 
 /** The API key of the banner; `secret` only if this start created the key. */
-type Access = { readonly organization: Organization | null; readonly secret: string | null };
+type Access = { readonly organization: OrganizationRow | null; readonly secret: string | null };
 
 /**
  * Migrates the schema. Adds demo data and a key if the database has no organizations. A database

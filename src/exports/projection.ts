@@ -4,7 +4,7 @@ import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows } from '../duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
-import { createLabelCache } from '../engines/duckdb/serving/labels.ts';
+import { createLabelCache } from '../engines/duckdb/serving/label-cache.ts';
 import {
   customerDictionary,
   type Dictionary,

@@ -3,16 +3,16 @@ import { decodeId, encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import type { Database } from './connection/pool.ts';
 
-export type Organization = { readonly id: bigint; readonly name: string };
+export type OrganizationRow = { readonly id: bigint; readonly name: string };
 
-export async function listOrganizations(database: Database): Promise<Organization[]> {
-  const { rows } = await database.query<Organization>(
+export async function listOrganizations(database: Database): Promise<OrganizationRow[]> {
+  const { rows } = await database.query<OrganizationRow>(
     'select id, name from organizations order by id',
   );
   return rows;
 }
 
-export type OrganizationWithKeys = Organization & {
+export type OrganizationWithKeys = OrganizationRow & {
   readonly created_at: Date;
   /** Neither expired nor revoked. */
   readonly active_keys: number;
@@ -35,9 +35,9 @@ export async function listOrganizationsWithKeys(
 export async function requireOrganization(
   database: Database,
   publicId: string,
-): Promise<Organization> {
+): Promise<OrganizationRow> {
   const id = decodeId('organization', publicId);
-  const { rows } = await database.query<Organization>(
+  const { rows } = await database.query<OrganizationRow>(
     sql`select id, name from organizations where id = ${id}`,
   );
   if (rows[0] === undefined) {

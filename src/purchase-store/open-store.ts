@@ -13,7 +13,7 @@ import {
   type ReplayedPart,
   updatePreviousChanges,
 } from './delta/delta.ts';
-import { loadDelta, type SavedDelta, saveDelta } from './delta/saved-delta.ts';
+import { loadSavedDelta, type SavedDelta, writeSavedDelta } from './delta/saved-delta.ts';
 import type { Current } from './format/current.ts';
 import { createBaseLayout, layoutVersion, requireBase } from './format/layout.ts';
 import {
@@ -31,7 +31,7 @@ export type Bases<Content> = {
   acquire(path: string | null): Promise<SharedFile<Content>>;
 };
 
-/** `open` returns what the users of a base share; its descriptor is null for the empty base. */
+/** `open` returns the content that all users of a base share. The empty base has no descriptor. */
 export function createBases<Content>(
   instance: DuckDBInstance,
   open: (descriptor: number | null) => Content,
@@ -87,7 +87,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   part(): LogPart;
   /** Saves the delta with previous changes, so that the next reader replays less (delta/saved-delta.ts). */
   save(connection: DuckDBConnection): Promise<void>;
-  /** Takes the published tick before the size of the log, so that all its batches are in the log. */
+  /** Finds the batches up to the tick `published`, which the caller has read before, so the log has them. */
   findPending(published: number): PendingBatches | null;
   /** Applies pending batches in one transaction. After a failure, the store must be opened again. */
   apply(
@@ -104,7 +104,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
 };
 
 /** A part of a log from its beginning. */
-export type LogPart = {
+type LogPart = {
   readonly position: number;
   readonly lines: number;
   readonly records: number;
@@ -132,7 +132,7 @@ export async function openStore<Content, Files extends NamedFiles>(
     const isShown = (saved: SavedDelta) =>
       saved.position <= part.position && saved.checksum === checksumBefore(log, 0, saved.position);
     const load: ReplayedPart['load'] = (...target) =>
-      loadDelta(...target, directory, current, isShown);
+      loadSavedDelta(...target, directory, current, isShown);
     const { lines, position: bytes } = part;
     const replayed = { path: pathOf(log), lines, bytes, read, load };
     const created = await createDelta(connection, catalogs, replayed, current.asOf);
@@ -148,7 +148,7 @@ export async function openStore<Content, Files extends NamedFiles>(
 /** A descriptor still leads to a log whose name the worker has removed. */
 const pathOf = (descriptor: number): string => `/dev/fd/${descriptor}`;
 
-/** Reading so many bytes of a log blocks the event loop for 10 ms. */
+/** Reading this part of a log blocks the event loop for 10 ms. */
 const bytesAtOnce = 8 * 2 ** 20;
 
 /** The batches of published ticks at the beginning of a log. */
@@ -189,11 +189,11 @@ function createStore<Content, Files extends NamedFiles>(
 
     async save(connection) {
       const { base, log } = current;
-      // Without a base, no query reads them.
+      // Without a base, no query reads previous changes.
       if (base !== null) await updatePreviousChanges(connection, delta);
       const checksum = checksumBefore(descriptor, 0, part.position);
       const saved = { layoutVersion, base, log, ...part, checksum };
-      await saveDelta(connection, delta.catalogs.delta, directory, saved);
+      await writeSavedDelta(connection, delta.catalogs.delta, directory, saved);
     },
 
     findPending(published) {

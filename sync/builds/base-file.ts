@@ -25,7 +25,7 @@ export type BaseFile = {
   readonly directory: string;
   /** The progress of a load; null before the load. */
   progress: LoadProgress | null;
-  /** Of the purchases that the base has. */
+  /** The last purchases of the customers of the base. */
   previous: PreviousPurchases;
 };
 
@@ -43,11 +43,11 @@ export type BaseLocation = {
  */
 const newFileOptions = `storage_version 'v1.5.0', block_size 65536`;
 
-/** Of a load, which the next worker continues. */
+/** The path of an incomplete load. The next worker resumes it. */
 export const unfinishedBasePath = (directory: string): string =>
   join(directory, 'base.unfinished.duckdb');
 
-/** Of a merge, which begins again: a worker that starts removes the file. */
+/** The path of an incomplete merge. A worker that starts removes the file. */
 export const mergedBasePath = (directory: string): string => join(directory, 'base.merged.duckdb');
 
 /** Opens the unfinished base. Without progress, `resetBase` must create it. */
@@ -101,11 +101,11 @@ export async function resetBase(file: BaseFile): Promise<void> {
   });
 }
 
-/** More bytes of a purchase are much text: usual ones have 300. */
+/** Purchases with more bytes have much text. Usual purchases have 300 bytes. */
 const maxUsualBytes = 2_000;
 
 /**
- * Makes the next row groups small if purchases have so many bytes on average. DuckDB writes the last
+ * Makes the next row groups small if purchases have more than `maxUsualBytes` on average. DuckDB writes the last
  * row group of a file again at each checkpoint, and holds it in memory: 120,000 purchases of 60 KB
  * are seven gigabytes.
  */
@@ -113,7 +113,7 @@ export async function fitRowGroups(
   { connection, catalog, path }: BaseFile,
   bytesEach: number,
 ): Promise<void> {
-  // Not a number without purchases.
+  // Without purchases, `bytesEach` is not a number.
   if (!(bytesEach > maxUsualBytes)) return;
   await detach(connection, catalog);
   await connection.run(`attach ${quotePath(path)} as ${catalog} (row_group_size 2048)`);
@@ -129,8 +129,8 @@ export async function closeBase({ connection, catalog }: BaseFile): Promise<void
 }
 
 /**
- * Completes the base, and gives it a name of its own, which is returned. Closes it in any case. With `link` as
- * `giveName`, the unfinished base keeps its name beside.
+ * Completes and closes the base, gives it a new name, and returns the name. Also closes the base after a
+ * failure. With `link` as `giveName`, the unfinished base keeps its old name too.
  */
 export async function finishBase(
   file: BaseFile,
@@ -156,8 +156,8 @@ export async function finishBase(
 }
 
 /**
- * Removes the name of an unfinished base that is published: a worker was killed between both. Writing to the
- * file would change the published base.
+ * Removes the name of an unfinished base that is already published: a killed worker may have left the name.
+ * Writing to the file would change the published base.
  */
 export async function removeNameOfPublished(directory: string, published: string): Promise<void> {
   const path = unfinishedBasePath(directory);

@@ -11,12 +11,12 @@ export type BuildOptions = {
 };
 
 /**
- * What a compaction puts in the place of what is published. It shows the same purchases. `publish` adds the
- * changes that were published since. No tick may run meanwhile.
+ * The result of a compaction, with the same purchases as what it replaces. `publish` adds the changes that
+ * ticks have published meanwhile. No tick may run during `publish`.
  */
 export type Compacted = Pick<Prepared, 'publish' | 'discard'>;
 
-/** Builds what a store publishes, beside what it has published. All methods reject after a failure. */
+/** Builds new content of a store beside the published content. All methods reject after a failure. */
 export type Builder = {
   /** The organizations that are loaded together: small ones share a transaction. */
   groupLoads(organizations: readonly Organization[]): Promise<Organization[][]>;
@@ -26,8 +26,8 @@ export type Builder = {
    */
   load(organizations: readonly Organization[], options: BuildOptions): Promise<Prepared[]>;
   /**
-   * Adds the changes since `shown` to a copy of what is published. Rejects with InsufficientLogError or
-   * TooManyBytesError if the organization must be loaded.
+   * Adds the changes since the organization's watermark to a copy of what is published. Rejects with
+   * InsufficientLogError or TooManyBytesError if the organization must be loaded.
    */
   catchUp(organization: Organization, tick: number, options: BuildOptions): Promise<Prepared>;
   /** Merges the changes of published ticks. */
@@ -36,7 +36,7 @@ export type Builder = {
     publishedTick: () => number,
     options: BuildOptions,
   ): Promise<Compacted>;
-  /** If readers replay logs: whether they must replay so much that `saveDelta` is worth it. */
+  /** Whether readers must replay so many changes that a saved delta helps. Undefined if readers replay no logs. */
   isReplayLong?(size: StoredSize): boolean;
   /** Saves what the published ticks up to `tick` have changed, so that readers replay less. */
   saveDelta?(organizationId: bigint, tick: number): Promise<void>;

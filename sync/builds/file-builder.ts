@@ -5,18 +5,18 @@ import type { Database } from '../../src/postgres/connection/pool.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { FileStore } from '../files/file-store.ts';
-import { createLog, type NewLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
+import { createLogFile, type NewLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
 import type { Organization } from '../organization.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import type { ChangeGap } from '../tick/store.ts';
 import { unfinishedBasePath } from './base-file.ts';
 import type { Builder, BuildOptions } from './builder.ts';
 import { compact } from './compact/compact.ts';
-import { type MergeOptions, merge } from './compact/merge.ts';
+import { type MergeOptions, mergeIntoBase } from './compact/merge-into-base.ts';
 import { isWorthSaving, readSavedRecords, saveDelta } from './compact/save-delta.ts';
 import { loadLarge } from './load/load-large.ts';
 import { findSmall, loadSmall } from './load/load-small.ts';
@@ -28,9 +28,9 @@ export type FileBuilderOptions = {
   readonly dataDirectory: string;
   /** Rows that a load reads in one transaction; smaller in tests. */
   readonly loadChunkRows?: number | undefined;
-  /** An organization with at most so many has no base: its log holds all of them. Smaller in tests. */
+  /** An organization with no more purchases has no base: its log holds all of them. Smaller in tests. */
   readonly maxPurchasesWithoutBase?: number | undefined;
-  /** More changes are saved as a delta; smaller in tests. */
+  /** If readers must replay more changes, the delta is saved; smaller in tests. */
   readonly minUnsavedChanges?: number | undefined;
 };
 
@@ -99,7 +99,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const published = store.published(organization.id);
       if (published === null) throw new Error('nothing is published');
       const { current } = published;
-      const log = createLog(directoryOf(organization));
+      const log = createLogFile(directoryOf(organization));
       const gap = createGapLog(dataDirectory, organization.id);
       const copied = { organization, base: current.base, log, purchases: current.purchases };
       try {
@@ -107,14 +107,19 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
         for (const batch of publishedBatches(path, tick)) log.append(batch);
         const since = await appendChanges(database, organization, { log, gap }, build);
         gap.until = since;
-        const merged = await merge(
+        const merged = await mergeIntoBase(
           mergeOptions(organization, build),
           { ...current, log: log.name, logBytes: log.end().position },
           visibleAtOnce,
         );
         log.remove();
         const { base, purchases } = merged;
-        const files = { organization, base, purchases, log: createLog(directoryOf(organization)) };
+        const files = {
+          organization,
+          base,
+          purchases,
+          log: createLogFile(directoryOf(organization)),
+        };
         return prepare(store, dataDirectory, files, since, gap);
       } catch (error) {
         gap.log?.remove();
@@ -138,7 +143,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const { current, savedRecords } = published;
       const directory = organizationDirectory(dataDirectory, id);
       if (savedRecords === undefined) {
-        // Of an earlier worker.
+        // An earlier worker may have saved a delta.
         store.noteSaved(id, current.log, await readSavedRecords(instance, directory, current));
         const size = store.sizeOf(id);
         if (size === null || !isWorthSaving(size, options.minUnsavedChanges)) return;
@@ -154,19 +159,19 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
 }
 
 /**
- * Appends the changes since what the organization shows. Returns the snapshot that the log shows then.
+ * Appends the changes since the organization's watermark. Returns the watermark of the log.
  * Rejects with TooManyBytesError if the log has more than a merge can hold.
  */
 async function appendChanges(
   database: Database,
-  { id, shown }: Organization,
+  { id, watermark: since }: Organization,
   { log, gap }: { readonly log: NewLog; readonly gap: ChangeGap },
   { signal, onRetain }: BuildOptions,
 ): Promise<Watermark> {
-  if (shown === null) throw new Error('nothing is published');
-  onRetain(shown.snapshot);
-  const { watermark } = await readSince(database, shown, async (source) => {
-    for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
+  if (since === null) throw new Error('nothing is published');
+  onRetain(since.snapshot);
+  const { watermark } = await readSince(database, since, async (source) => {
+    for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
       signal.throwIfAborted();
       gap.append(records);
       log.append(records);

@@ -4,7 +4,7 @@ import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts'
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { currentOf, type FileStore } from '../files/file-store.ts';
-import { createLog, type NewLog } from '../files/log-files.ts';
+import { createLogFile, type NewLog } from '../files/log-files.ts';
 import { replacedLogs } from '../files/replaced-logs.ts';
 import type { Organization } from '../organization.ts';
 import type { ChangeGap, Prepared } from '../tick/store.ts';
@@ -15,34 +15,33 @@ export type NewFiles = {
   /** The name of a base, which may be the published one; null without a base. */
   readonly base: string | null;
   readonly log: NewLog;
-  /** Of the base, or of the log without a base. */
+  /** The purchases of the base, or of the log without a base. */
   readonly purchases: number;
   /** The records that the saved delta of the log shows. */
   readonly savedRecords?: number;
 };
 
-/** The log of a gap in the change feed. */
-export type GapLog = ChangeGap & {
+type GapLog = ChangeGap & {
   until: Watermark | null;
   /** Null if there are no changes. */
   log: NewLog | null;
 };
 
-/** Creates its log with the first changes. */
+/** Creates a gap. The first changes create its log. */
 export function createGapLog(dataDirectory: string, organizationId: bigint): GapLog {
   const gap: GapLog = {
     until: null,
     log: null,
     isComplete: false,
     append(records) {
-      gap.log ??= createLog(organizationDirectory(dataDirectory, organizationId));
+      gap.log ??= createLogFile(organizationDirectory(dataDirectory, organizationId));
       gap.log.append(records);
     },
   };
   return gap;
 }
 
-/** What is published has no gap to what replaces it: both show the same. */
+/** A compaction changes no purchase, so the feed has no gap. */
 export const noGap: Pick<GapLog, 'log' | 'isComplete'> = { log: null, isComplete: true };
 
 /** Names the files in CURRENT. They show `watermark`. The change feed goes on if the gap is complete. */
@@ -68,7 +67,7 @@ export async function publishFiles(
   await store.replace(id, { current, end, savedRecords });
 }
 
-/** Removes files, except the published base. */
+/** Removes unpublished files. Does nothing after their publication. */
 export async function discardFiles(
   store: FileStore,
   dataDirectory: string,

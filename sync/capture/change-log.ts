@@ -6,7 +6,7 @@ import {
   withConnection,
 } from '../../src/postgres/connection/pool.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { unseenBy } from './changes.ts';
+import { unseenBy } from './changed-purchases.ts';
 import { isTokenKnown } from './history-token.ts';
 import { isPrunedBeyond, whyOfOtherHistory } from './log-sufficiency.ts';
 import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';

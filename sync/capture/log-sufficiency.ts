@@ -50,7 +50,7 @@ export const whyUnreadableSince = (database: Database, since: Watermark): Promis
     whyLogInsufficient(source, since, await takeSnapshot(source)),
   );
 
-/** The same for the snapshot `now` of `connection`. */
+/** As `whyUnreadableSince`, for the snapshot `now` of `connection`. */
 export async function whyLogInsufficient(
   connection: Connection,
   watermark: Omit<Watermark, 'asOf'>,
@@ -62,7 +62,7 @@ export async function whyLogInsufficient(
   const { rows } = await connection.query<{ is_token_known: boolean; is_pruned: boolean }>(sql`
     select ${isTokenKnown(sql`${token || null}::uuid`)} as is_token_known,
       ${isPrunedBeyond(sql`${snapshot}::pg_snapshot`)} as is_pruned`);
-  // Before the token: pruning removes the token too.
+  // Checked before the token, because pruning removes the token too.
   if (rows[0]?.is_pruned !== false) return 'the change log does not reach back far enough';
   if (!rows[0].is_token_known) return 'Postgres, its change log or the data folder was restored';
   return null;

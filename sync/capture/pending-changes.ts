@@ -18,7 +18,7 @@ export type Pending = {
 type PendingChanges = {
   /** Null if all changes are captured. */
   readonly captureProblem: CaptureProblem | null;
-  /** Lacks organizations that show all changes. */
+  /** Organizations without pending changes are missing. */
   readonly byOrganization: ReadonlyMap<bigint, Pending>;
 };
 

@@ -16,8 +16,5 @@ export type Watermark = SourceSnapshot & {
   readonly token: string;
 };
 
-/** The identity of the database of a source, which is followed by that of the organization. */
+/** The database of a source: a source is the identity of a database, a slash, and that of an organization. */
 export const databaseOf = (source: string): string => source.slice(0, source.lastIndexOf('/'));
-
-/** A position in an organization's purchases, ordered by creation and id. */
-export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };

@@ -7,7 +7,7 @@ import {
   type TableName,
   table,
 } from '../../src/engines/clickhouse/schema.ts';
-import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import {
   isOfDatabase,
@@ -15,8 +15,8 @@ import {
 } from '../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { readLoads, ticksOf } from './loads.ts';
-import { alteredTable, inShard, listOfNames, organizationOf } from './names.ts';
+import { alteredTable, inShard, listOfNames, organizationOf } from './identifiers.ts';
+import { readLoads, ticksOf } from './published-loads.ts';
 
 /** `system.parts where …`: the parts of a table, of all servers of a cluster. */
 export const partsOf = ({ cluster }: ClickHouse, name: TableName) =>
@@ -90,12 +90,12 @@ export async function readPartitions(clickhouse: ClickHouse, name: TableName): P
 /** Queries of a replaced load, or of the batches of a former writer, may take this long. */
 const defaultGraceMs = 600_000;
 
-/** Of one statement, whose URL has the names. The next call removes more. */
+/** The names in one statement, whose URL contains them. The next call removes more. */
 const maxRemoved = 1_000;
 
 /** Loads of a shard. */
 export type FoundLoads = {
-  /** Those that `generation` names. */
+  /** The loads that the table `generation` names. */
   readonly named: ReadonlySet<string>;
   readonly withPurchases: ReadonlySet<string>;
   readonly withChanges: ReadonlySet<string>;
@@ -133,9 +133,11 @@ export function createUnusedRemoval(
       select load_id, writer from ${table.purchase_change} where ${inShard(shard)}
       group by load_id, writer`);
     const found = new Set([...partitions, ...(rows.flat() as string[])]);
-    // After the rows, so that all that is published or begins meanwhile is used.
+    // Read after the rows, so that whatever is published or begins meanwhile counts as used.
     const loads = await readLoads(clickhouse, inShard(shard));
-    const writers = ticksOf(loads, await readTicks(clickhouse)).flatMap((tick) => tick.writers);
+    const writers = ticksOf(loads, await readClickHouseTicks(clickhouse)).flatMap(
+      (tick) => tick.writers,
+    );
     const foundLoads = {
       named: new Set(loads.map(({ loadId }) => loadId)),
       withPurchases: new Set(partitions),

@@ -8,15 +8,15 @@ import {
   type WriterBatches,
 } from '../../src/engines/clickhouse/relations.ts';
 import { createTables } from '../../src/engines/clickhouse/schema.ts';
-import { type PublishedTick, readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { type ClickHouseTick, readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
 import type { ChangesRetention } from '../files/replaced-logs.ts';
+import { removeOrganizationFolder, removeOrphanedFolders } from '../files/unused-files.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';
-import { insertCurrent, insertSuperseded, type LoadChanges } from './changes.ts';
+import { insertCurrent, insertSuperseded, type LoadChanges } from './change-rows.ts';
 import {
   createUnusedRemoval,
   type FoundLoads,
@@ -25,20 +25,20 @@ import {
   removeOrphans,
 } from './clean-up.ts';
 import { createFeed, type FeedGap } from './feed.ts';
-import { countChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
-import { inShard, newWriter } from './names.ts';
+import { inShard, newWriter } from './identifiers.ts';
+import { countLoadChanges, readLoads, renumberLoads, ticksOf } from './published-loads.ts';
 import { createPublisher, type NewLoad, type UnnumberedLoad } from './publisher.ts';
 import { continueWriters, mergeWriters } from './writers.ts';
 
 export type ClickHouseStore = Store & {
   /**
-   * The rows of an organization, perhaps with those of a tick that is not published yet; null if there are
-   * none.
+   * The rows of an organization, perhaps also of a tick that is not published yet; null if nothing is
+   * published.
    */
   rowsOf(organizationId: bigint): GenerationRows | null;
   /**
-   * Publishes a load in the place of what was published. It has `changes` changes already. The change feed
-   * goes on if the gap is complete.
+   * Publishes a load that replaces the published one. `changes` is the number of changes that the load
+   * already has. The change feed continues if the gap is complete.
    */
   replace(load: NewLoad, changes: number, gap: FeedGap): Promise<void>;
   /** Loads and writers of builds, which are not published yet. */
@@ -86,9 +86,9 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
 
   const allBatches = () => [buildBatches, ...writers()];
 
-  const begin = async (): Promise<PublishedTick[]> => {
+  const begin = async (): Promise<ClickHouseTick[]> => {
     for (const statement of createTables(clickhouse.cluster)) await clickhouse.run(raw(statement));
-    const ticks = await readTicks(clickhouse);
+    const ticks = await readClickHouseTicks(clickhouse);
     const now = await readClock(database);
     await renumberLoads(clickhouse, inShard(shard), now);
     const loads = await readLoads(clickhouse, inShard(shard));
@@ -96,7 +96,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
     publisher.begin(highest(published, 'number'));
     feed.begin(highest(published, 'changesUntil'), highest(ticks, 'changesSince'));
     earlierWriters = await continueWriters(clickhouse, shard, ticksOf(loads, ticks));
-    const counts = await countChanges(clickhouse, inShard(shard), [
+    const counts = await countLoadChanges(clickhouse, inShard(shard), [
       buildBatches,
       ...earlierWriters,
     ]);

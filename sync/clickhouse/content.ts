@@ -12,14 +12,14 @@ import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { hashInClickHouse } from '../verification/checksums.ts';
 import {
-  type Generation,
   type PublishedContent,
   type PublishedContents,
+  type PublishedGeneration,
   UnreadableError,
 } from '../verification/published-content.ts';
 import { inStore, type PurchaseRange } from '../verification/purchase-range.ts';
-import { currentPurchases } from './current-purchases.ts';
-import { excludePurchases } from './exclusion.ts';
+import { excludePurchases } from './excluded-purchases.ts';
+import { newestPurchases } from './newest-purchases.ts';
 
 /** What an organization shows in ClickHouse. */
 export function openPublishedContents(
@@ -65,12 +65,12 @@ const detectingDamage = (clickhouse: ClickHouse): ClickHouse => ({
 export function contentOf(
   server: ClickHouse,
   rows: GenerationRows,
-  generation: Generation,
+  generation: PublishedGeneration,
 ): PublishedContent {
   const clickhouse = detectingDamage(server);
   let isUnchanged = raw('true');
   const unchanged = (range: PurchaseRange): Sql =>
-    sql`from ${currentPurchases(
+    sql`from ${newestPurchases(
       rows,
       purchaseNames,
       inStore(range, (instant) => sql`${instant}`),
@@ -111,7 +111,7 @@ async function requireSupersededRows(clickhouse: ClickHouse, rows: GenerationRow
         union all
         ${hashed(raw('sign'), inChanges(rows, {}))}
         union all
-        ${hashed(raw('-1'), sql`from ${currentPurchases(rows, purchaseNames, isChanged)}`)}
+        ${hashed(raw('-1'), sql`from ${newestPurchases(rows, purchaseNames, isChanged)}`)}
       )
       group by id, hash having sum(sign) <> 0)`);
   if (Number(row?.[0]) === 0) return;

@@ -5,14 +5,14 @@ import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
 import { linesById } from '../../src/purchase-store/format/log.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { ChangeGap } from '../tick/store.ts';
-import type { LoadChanges } from './changes.ts';
+import type { LoadChanges } from './change-rows.ts';
 import { dropPartition, readPartitions } from './clean-up.ts';
+import { newFeed } from './identifiers.ts';
 import { insertRows } from './insert.ts';
-import { newFeed } from './names.ts';
 
 /** The changes between what is published and the load that replaces it. */
 export type FeedGap = ChangeGap & {
-  /** Of changed purchases, as text. */
+  /** The ids of changed purchases, as text. */
   readonly ids: Set<string>;
   /** The writer of a batch with further changes; null if there is none. */
   readonly writer: string | null;
@@ -28,8 +28,8 @@ export function createGap(until: Watermark | null, writer: string | null): FeedG
   return gap;
 }
 
-/** Both loads show the same. */
-export const noGap = (): FeedGap => ({ ...createGap(null, null), isComplete: true });
+/** A compaction changes no purchase, so the feed has no gap. */
+export const createEmptyGap = (): FeedGap => ({ ...createGap(null, null), isComplete: true });
 
 const columns = ['organization_id', 'number', 'id'];
 

@@ -2,13 +2,13 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { type Load, loadColumns, loadRow } from '../../src/engines/clickhouse/generation.ts';
-import type { PublishedTick } from '../../src/engines/clickhouse/ticks.ts';
+import type { ClickHouseTick } from '../../src/engines/clickhouse/ticks.ts';
 import { insertRows } from './insert.ts';
 
-/** The content of a tick, without its disk. */
-type Tick = Omit<PublishedTick, 'synced' | 'boot' | 'number'>;
+/** A tick without fields that only files need, and without the number that the insert adds. */
+type Tick = Omit<ClickHouseTick, 'synced' | 'boot' | 'number'>;
 
-/** `key` is equal for ticks of which only the number, the instant and what follows from it differ. */
+/** Ticks with equal keys differ only in the number, the instant, and values derived from the instant. */
 type KeyedTick = { readonly tick: Tick; readonly key: string };
 
 /** A load that has no number yet. */
@@ -17,7 +17,7 @@ export type UnnumberedLoad = Omit<Load, 'number'>;
 /** A load that is in no feed yet. */
 export type NewLoad = Omit<UnnumberedLoad, 'feed' | 'changesUntil'>;
 
-/** Each insert adds a part, which ClickHouse merges later. */
+/** The pause between inserts of a new instant alone: each insert adds a part, which ClickHouse merges later. */
 const instantIntervalMs = 1_000;
 
 /** Inserts the rows that publish loads and ticks. */
@@ -97,7 +97,7 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
       }
     },
 
-    /** Of a tick that is inserted for certain. Readers expect no changes with lower numbers. */
+    /** `changesSince` of the last tick that is inserted for certain. Readers expect no changes with lower numbers. */
     changesSince: (): bigint => inserted?.tick.changesSince ?? 0n,
 
     /** Resolves when ClickHouse has all that was published, except perhaps later instants. */

@@ -1,10 +1,10 @@
 import sql, { join, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
-import type { PublishedTick } from '../../src/engines/clickhouse/ticks.ts';
+import type { ClickHouseTick } from '../../src/engines/clickhouse/ticks.ts';
 import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
-import { copyChanges } from './changes.ts';
-import { inShard, newWriter } from './names.ts';
+import { copyChanges } from './change-rows.ts';
+import { inShard, newWriter } from './identifiers.ts';
 
 /**
  * The writers of the ticks that a shard's organizations show. If a tick is of another shard, the batches
@@ -13,7 +13,7 @@ import { inShard, newWriter } from './names.ts';
 export async function continueWriters(
   clickhouse: ClickHouse,
   shard: Shard,
-  ticks: readonly PublishedTick[],
+  ticks: readonly ClickHouseTick[],
 ): Promise<readonly WriterBatches[]> {
   if (ticks.every((tick) => shardName(tick.shard) === shardName(shard))) {
     return ticks.flatMap(({ writers }) => writers);

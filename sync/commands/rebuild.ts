@@ -17,7 +17,10 @@ const maxUnresponsiveMs = 10_000;
 export async function rebuildOrganization(
   context: WorkerContext,
   organizationId: bigint,
-  { isWrong, stopped }: { readonly isWrong: boolean; readonly stopped: AbortSignal },
+  {
+    differsFromPostgres,
+    stopped,
+  }: { readonly differsFromPostgres: boolean; readonly stopped: AbortSignal },
 ): Promise<void> {
   const { database, folderId, settings } = context;
   let respondedAt = performance.now();
@@ -42,7 +45,7 @@ export async function rebuildOrganization(
     );
   };
 
-  /** Replaces the error of what was stopped. */
+  /** Replaces an error that the stop of the command has caused. */
   const orStopped =
     (message: string) =>
     (error: unknown): never => {
@@ -54,7 +57,7 @@ export async function rebuildOrganization(
     respondedAt = performance.now();
     const response = await requestFromWorker(
       settings.dataDirectory,
-      { organizationId, isWrong },
+      { organizationId, isWrong: differsFromPostgres },
       isWorkerRunning,
       stopped,
     ).catch(orStopped('Stopped. The worker completes the rebuild nonetheless.'));
@@ -75,7 +78,7 @@ export async function rebuildOrganization(
         const stop = () => void worker.close();
         if (stopped.aborted) stop();
         stopped.addEventListener('abort', stop);
-        const rebuilding = worker.rebuild(organizationId, isWrong);
+        const rebuilding = worker.rebuild(organizationId, differsFromPostgres);
         await rebuilding.catch(orStopped('Stopped before the end of the rebuild.'));
       },
       async () => {

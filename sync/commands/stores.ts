@@ -8,19 +8,19 @@ import { workerShares } from '../../src/settings/memory-needs.ts';
 import { clickHouseOptions, type Settings } from '../../src/settings/settings.ts';
 import type { Builder } from '../builds/builder.ts';
 import { createFileBuilder, type FileBuilderOptions } from '../builds/file-builder.ts';
-import { createClickHouseBuilder } from '../clickhouse/builder.ts';
+import { createClickHouseBuilder } from '../clickhouse/clickhouse-builder.ts';
+import { readPublishedStatus } from '../clickhouse/clickhouse-status.ts';
 import { createClickHouseStore } from '../clickhouse/clickhouse-store.ts';
-import { openForWorker } from '../clickhouse/connection.ts';
 import { openPublishedContents } from '../clickhouse/content.ts';
-import { readPublishedStatus } from '../clickhouse/status.ts';
+import { openForWorker } from '../clickhouse/worker-connection.ts';
 import { createFileStore } from '../files/file-store.ts';
 import { takeOwnership } from '../files/ownership.ts';
-import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
+import { type ReadPublished, readPublishedFiles } from '../status/published-status.ts';
 import type { Store } from '../tick/store.ts';
 import type { PublishedContents } from '../verification/published-content.ts';
 import { openPublishedFiles } from '../verification/published-file.ts';
 
-export type OpenStore = {
+export type WorkerStore = {
   readonly store: Store;
   readonly builder: Builder;
   /** Null if the store is ClickHouse. */
@@ -35,7 +35,7 @@ type FileLimits = Pick<
 >;
 
 /** Opens the store of PURCHASES_ENGINE. */
-export async function openStore(
+export async function openWorkerStore(
   context: {
     readonly settings: Settings;
     readonly database: Database;
@@ -44,7 +44,7 @@ export async function openStore(
     readonly shard: Shard;
   },
   limits: FileLimits = {},
-): Promise<OpenStore> {
+): Promise<WorkerStore> {
   const { settings, database, folderId, log, shard } = context;
   const { dataDirectory, duckdbThreads: buildThreads } = settings;
   const { changesRetentionMs, changesMaxBytes } = settings;

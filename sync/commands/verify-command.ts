@@ -1,7 +1,7 @@
 import { exitCodes } from '../../src/commands/command-line.ts';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { Organization } from '../../src/postgres/organizations.ts';
+import type { OrganizationRow } from '../../src/postgres/organizations.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { describeFailure } from '../failure.ts';
 import { writeVerificationRecord } from '../verification/verification-record.ts';
@@ -17,7 +17,7 @@ import { publishedContentsOf } from './stores.ts';
 import type { WorkerContext } from './worker-process.ts';
 
 type VerifyCommand = {
-  readonly organizations: readonly Organization[];
+  readonly organizations: readonly OrganizationRow[];
   /** The command names the organization, instead of verifying all of them. */
   readonly isNamed: boolean;
   readonly isToRepair: boolean;
@@ -53,7 +53,7 @@ export async function verifyAll(context: WorkerContext, command: VerifyCommand):
 async function verifyOne(
   context: WorkerContext,
   { isToRepair, stopped }: VerifyCommand,
-  { id }: Organization,
+  { id }: OrganizationRow,
 ): Promise<[found: Verification, repaired: Repair | null]> {
   const { database, settings } = context;
   const { dataDirectory } = settings;
@@ -66,7 +66,7 @@ async function verifyOne(
       pauseFactor,
     });
   const found = await verify();
-  const rebuild = () => rebuildOrganization(context, id, { isWrong: true, stopped });
+  const rebuild = () => rebuildOrganization(context, id, { differsFromPostgres: true, stopped });
   const repaired = isToRepair ? await repair(found, rebuild, verify) : null;
   stopped.throwIfAborted();
   if (found.state !== 'not published') {
@@ -80,7 +80,11 @@ function notCompared(error: unknown): Verification {
   return { ...nothingFound, state: 'not comparable', reason: describeFailure(error).message };
 }
 
-function asText({ id, name }: Organization, found: Verification, repaired: Repair | null): string {
+function asText(
+  { id, name }: OrganizationRow,
+  found: Verification,
+  repaired: Repair | null,
+): string {
   const summary = `${encodeId('organization', id)} ${name}: ${describe(found)}`;
   if (repaired === null) return summary;
   const { outcome, failure } = repaired;
@@ -102,7 +106,7 @@ function describe(verification: Verification): string {
   return `${formatCount(purchases)} purchases compared, ${summary}${changed}`;
 }
 
-function asJson({ id, name }: Organization, found: Verification, repaired: Repair | null) {
+function asJson({ id, name }: OrganizationRow, found: Verification, repaired: Repair | null) {
   return {
     organization: encodeId('organization', id),
     name,

@@ -18,11 +18,15 @@ import { requireDatabaseUrl, type Settings } from '../../src/settings/settings.t
 import { CaptureError, describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
 import { OwnershipError } from '../files/ownership.ts';
-import { workerSettings } from '../lock/session.ts';
-import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
+import {
+  tryWorkerLock,
+  type WorkerLock,
+  waitForCommandLock,
+  workerSettings,
+} from '../lock/worker-lock.ts';
 import { readMappingFailures } from '../status/mapping-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
-import { type OpenStore, openStore } from './stores.ts';
+import { openWorkerStore, type WorkerStore } from './stores.ts';
 
 export type WorkerContext = {
   readonly settings: Settings;
@@ -98,7 +102,7 @@ export async function withOnlyWorker(
     return;
   }
   try {
-    await withWorker(context, {}, openStore, async (worker) => {
+    await withWorker(context, {}, openWorkerStore, async (worker) => {
       breakConnectionsWith(lock, context);
       lock.lost.addEventListener('abort', () => void worker.close());
       await work(worker).catch((error) => {
@@ -130,7 +134,7 @@ export async function followChanges(
   context: WorkerContext,
   options: Partial<WorkerOptions>,
   stopped: AbortSignal,
-  open: Open = openStore,
+  open: Open = openWorkerStore,
 ): Promise<void> {
   const { log } = context;
   warnOfLittleMemory(log, workerMemory(context.settings));
@@ -162,7 +166,7 @@ export async function followChanges(
 
 const folderIntervalMs = 1_000;
 
-/** The lock is that of the folder's id: after its deletion, another worker could publish there too. */
+/** The lock is on the folder's id: after its deletion, another worker could lock the new folder. */
 function watchFolder({ settings: { dataDirectory }, folderId }: WorkerContext) {
   const lost = new AbortController();
   const timer = setInterval(async () => {
@@ -207,7 +211,7 @@ async function waitAsStandby(
   return null;
 }
 
-type Open = (context: Parameters<typeof openStore>[0]) => Promise<OpenStore>;
+type Open = (context: Parameters<typeof openWorkerStore>[0]) => Promise<WorkerStore>;
 
 const ownershipIntervalMs = 500;
 

@@ -24,20 +24,20 @@ import { DamagedFilesError } from '../failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';
+import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
+import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
+import { syncToDisk } from './sync-to-disk.ts';
 import {
   isUnfinishedBase,
   removeOrganizationFolder,
   removeOrphanedFolders,
   removeUnusedFiles,
-} from './folders.ts';
-import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
-import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
-import { syncToDisk } from './sync-to-disk.ts';
+} from './unused-files.ts';
 
 export type FileStore = Store & {
   /** Null if nothing is published. */
   published(organizationId: bigint): PublishedLog | null;
-  /** The saved delta of a log shows so many records. */
+  /** Notes how many records the saved delta of a log shows. */
   noteSaved(organizationId: bigint, log: string, records: number): void;
   /** Replaces CURRENT, and removes the files that it does not name. */
   replace(organizationId: bigint, next: PublishedLog): Promise<void>;
@@ -80,7 +80,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       const current = readPublished(directory);
       if (current === null && wasPublished) throw new DamagedFilesError('CURRENT is missing');
       if (current === null) return;
-      // Readers may have damaged files open, so what these show stays known.
+      // Readers may have damaged files open, so the watermark of these files stays known.
       logs.set(id, { current, end: emptyLog, isDamaged: true });
       logs.set(id, { current, end: recoverPublished(directory, current, published) });
     },

@@ -12,11 +12,11 @@ import {
   recoverLog,
   scanLog,
 } from '../../src/purchase-store/format/log.ts';
-import type { Records } from '../capture/records.ts';
+import type { Records } from '../capture/log-records.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { requireSpace } from './disk-space.ts';
 
-/** Batches of a log that is not published have no tick of their own. */
+/** The tick of batches that are visible as soon as CURRENT names their log. */
 export const visibleAtOnce = 0;
 
 /** A log that a build writes beside the published one. */
@@ -32,7 +32,7 @@ export type NewLog = {
   remove(): void;
 };
 
-export function createLog(directory: string): NewLog {
+export function createLogFile(directory: string): NewLog {
   const name = `log-${randomBytes(6).toString('hex')}.tsv`;
   const path = join(directory, name);
   writeFileSync(path, '', { flag: 'wx' });
@@ -71,7 +71,7 @@ export function changesIn({ current, end, savedRecords = 0 }: PublishedLog) {
   const { base, purchases, logBytes } = current;
   const { position, totalRecords } = end;
   // Without a base, the log begins with the purchases themselves.
-  const before = base === null ? { records: purchases, bytes: logBytes } : noRecords;
+  const before = base === null ? { records: purchases, bytes: logBytes } : nothingBefore;
   return {
     changes: Math.max(0, totalRecords - before.records),
     changeBytes: Math.max(0, position - before.bytes),
@@ -79,7 +79,7 @@ export function changesIn({ current, end, savedRecords = 0 }: PublishedLog) {
   };
 }
 
-const noRecords = { records: 0, bytes: 0 };
+const nothingBefore = { records: 0, bytes: 0 };
 
 /** The published log of an organization. The end of a damaged one is unknown. */
 export type PublishedLog = {

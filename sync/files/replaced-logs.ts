@@ -14,11 +14,8 @@ export const noRetention: ChangesRetention = { changesRetentionMs: 0, changesMax
  * The change feed after the published log has been replaced. `gap` has the changes between what both
  * show; null if they show the same.
  */
-export function replacedLogs(
-  { current, end }: PublishedLog,
-  gap: NewLog | null,
-  replacedAt = Date.now(),
-): ReplacedLog[] {
+export function replacedLogs({ current, end }: PublishedLog, gap: NewLog | null): ReplacedLog[] {
+  const replacedAt = Date.now();
   const { log, logBytes: begin } = current;
   return [
     ...current.replacedLogs,
@@ -27,16 +24,16 @@ export function replacedLogs(
   ];
 }
 
-/** The newest replaced logs, as many as stay: the feed has no gaps. */
+/** The newest replaced logs that stay. Logs before a removed one are removed too, so the feed has no gaps. */
 export function retainedLogs(
   logs: readonly ReplacedLog[],
   { changesRetentionMs, changesMaxBytes }: ChangesRetention,
-  now = Date.now(),
 ): ReplacedLog[] {
+  const oldest = Date.now() - changesRetentionMs;
   let bytes = 0;
   const removed = logs.findLastIndex(({ end, replacedAt }) => {
     bytes += end;
-    return bytes > changesMaxBytes || replacedAt <= now - changesRetentionMs;
+    return bytes > changesMaxBytes || replacedAt <= oldest;
   });
   return logs.slice(removed + 1);
 }

@@ -5,7 +5,12 @@ import sql from 'sql-template-tag';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { prepareSession } from '../../src/postgres/connection/session.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { workerSettings } from './session.ts';
+
+/**
+ * Settings of the worker's connections, in addition to those of each connection. `row_security = off`
+ * makes a statement fail if a policy would hide rows.
+ */
+export const workerSettings = { lock_timeout: '5s', row_security: 'off' };
 
 /**
  * An advisory lock in Postgres on a data folder or shard, with its own connection. The end of the

@@ -21,7 +21,7 @@ export type ObservedWorker = {
   readonly organizations: readonly {
     readonly state: OrganizationState;
     /** Whether ticks do not include it. */
-    readonly isPending: boolean;
+    readonly isException: boolean;
     /** What is published shows all changes up to this instant; null if nothing is. */
     readonly asOf: bigint | null;
     readonly size: StoredSize | null;
@@ -35,7 +35,7 @@ type Followed = {
   readMappingFailures(): Promise<MappingFailures | null>;
 };
 
-/** `poll`: polling and publishing a tick. `changes`: reading and writing those of one organization. */
+/** `poll`: polling and publishing a tick. `changes`: reading and writing the changes of one organization. */
 const stages = ['poll', 'pruning', 'changes', 'load', 'compact', 'verification'] as const;
 export type Stage = (typeof stages)[number];
 
@@ -104,7 +104,9 @@ function addState(registry: Registry, read: () => ObservedWorker | null): void {
     [],
     () => {
       const organizations = read()?.organizations;
-      return organizations ? [[{}, organizations.filter(({ isPending }) => isPending).length]] : [];
+      return organizations
+        ? [[{}, organizations.filter(({ isException }) => isException).length]]
+        : [];
     },
   );
   addGauge(

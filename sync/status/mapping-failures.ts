@@ -7,7 +7,7 @@ export type MappingFailures = {
   readonly since: Date;
 };
 
-/** Null without such rows, and without mapped tables. */
+/** Null if no row is refused or deviates, and without mapped tables. */
 export async function readMappingFailures(database: Database): Promise<MappingFailures | null> {
   const found = await database.query<{ is_mapped: boolean }>(
     `select to_regclass('mapping_failures') is not null as is_mapped`,

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
-import type { Organization } from '../../src/postgres/organizations.ts';
+import type { OrganizationRow } from '../../src/postgres/organizations.ts';
 import { diskProblem } from '../../src/process/disk-reserve.ts';
 import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
@@ -18,7 +18,7 @@ import {
   type PublishedStore,
   type ReadPublished,
   readPublishedFiles,
-} from './published.ts';
+} from './published-status.ts';
 import {
   type OrganizationReport,
   type OrganizationState,
@@ -42,9 +42,9 @@ export type OrganizationStatus = {
   readonly rowsPerSecond: number | null;
   /** Null also before the first rows. */
   readonly secondsLeft: number | null;
-  /** Of the last load or compaction. */
+  /** Purchases at the last load or compaction. */
   readonly purchases: number | null;
-  /** Published since then: writes and deletes of purchases. */
+  /** Changes that were published since the last load or compaction. */
   readonly changes: number | null;
   readonly fileBytes: number | null;
   /** The instant that responses show in X-Data-As-Of. */
@@ -77,7 +77,7 @@ export async function readStatus(
   database: Database,
   dataDirectory: string,
   dataFolderId: string,
-  organizations: readonly Organization[],
+  organizations: readonly OrganizationRow[],
   pollIntervalMs = 0,
   readPublished: ReadPublished = readPublishedFiles(dataDirectory),
 ): Promise<Status> {

@@ -3,14 +3,14 @@
  * which is 250 times the usual.
  */
 
-/** The changes that one tick reads of all organizations together, and of one. */
+/** The changes that one tick reads: of all organizations together, and of one organization. */
 export const maxTickBytes = 64 * 2 ** 20;
 export const maxTickBytesOfOne = 16 * 2 ** 20;
 
 /** Changes since a load or compaction beyond which the next one is due. */
 export const maxUncompactedBytes = 64 * 2 ** 20;
 
-/** A reader holds what a log has, and so does a merge. */
+/** The changes in a log. Readers and merges hold a whole log in memory. */
 export const maxLogBytes = 2 * maxUncompactedBytes;
 
 /** The purchases of an organization without a base. */

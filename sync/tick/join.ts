@@ -1,10 +1,10 @@
 import { countChanges } from '../capture/change-log.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { follow, type Organization, requireLoad } from '../organization.ts';
 import { TooManyBytesError } from './byte-limits.ts';
-import { completeGaps } from './feed-gaps.ts';
+import { completeGaps } from './change-feed-gaps.ts';
 import type { Prepared } from './store.ts';
 import {
   leaveAfter,
@@ -15,8 +15,8 @@ import {
 } from './tick.ts';
 
 /**
- * Brings organizations that are behind, and all show the snapshot `since`, up to the present, so that
- * they follow again. No tick may run meanwhile: the next one reads all changes since the last one.
+ * Publishes the changes of organizations that are behind and have the watermark `since`, so that they
+ * follow again. No tick may run meanwhile, because the next tick reads all changes since the last one.
  */
 export async function joinBehind(
   context: TickContext,
@@ -51,13 +51,13 @@ export async function joinBehind(
   const { counts, changes } = read.result;
   await publishChanges(context, changes, publication.watermark, {
     joining: [...joining].filter(({ id }) => !counts.has(id) || changes.has(id)),
-    shown: read.watermark,
+    joinedWatermark: read.watermark,
   });
 }
 
 /**
- * Publishes what a build has prepared for organizations, with the changes since. They follow from now
- * on. Returns the failures by organization. No tick may run meanwhile.
+ * Publishes what a build has prepared for organizations, with the changes since its snapshot. The
+ * organizations follow from now on. Returns the failures by organization. No tick may run meanwhile.
  */
 export async function joinPrepared(
   context: TickContext,
@@ -70,11 +70,11 @@ export async function joinPrepared(
   const failures = new Map<bigint, unknown>();
   for (const [id, each] of byOrganization) {
     const organization = organizations.get(id);
-    // It was deleted meanwhile, and another organization may have its id.
+    // The organization was deleted meanwhile, and another one may have its id.
     if (organization?.source !== each.source) continue;
     try {
       await each.publish(publication.tick, watermark);
-      organization.isWrong = false;
+      organization.differsFromPostgres = false;
       follow(organization, watermark);
     } catch (error) {
       failures.set(id, error);
@@ -83,7 +83,7 @@ export async function joinPrepared(
   return failures;
 }
 
-/** Returns the watermark that the prepared organizations show then. Appending a change twice changes nothing. */
+/** Appends the changes since a snapshot, and returns the new watermark. Appending twice changes nothing. */
 async function appendSince(
   context: TickContext,
   prepared: ReadonlyMap<bigint, Prepared>,
@@ -102,7 +102,7 @@ async function appendSince(
       return watermark;
     } catch (error) {
       if (!(error instanceof TooManyBytesError)) throw error;
-      // Its change feed begins again.
+      // The change feed of this organization begins again.
       withGaps.delete(error.organizationId);
     }
   }

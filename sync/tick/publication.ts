@@ -10,7 +10,7 @@ import type { Store } from './store.ts';
 
 export type Publication = ReturnType<typeof createPublication>;
 
-/** Where a worker begins. */
+/** The state from which a worker continues. */
 type PublicationStart = {
   readonly watermark: Watermark;
   /** The greatest number of any tick in the folder. */
@@ -30,7 +30,7 @@ export function createPublication(
   const boot = readBootId();
   let { watermark, tick, asOf } = start;
   let published: PublishedTick = { tick, ...fieldsOf(watermark), asOf, exceptions: {} };
-  // No batch is later than CURRENT then.
+  // Without a synced tick, CURRENT covers all batches on the disk.
   let synced = start.synced ?? { ...published, tick: 0 };
 
   return {
@@ -41,12 +41,12 @@ export function createPublication(
     get tick() {
       return tick;
     },
-    /** The instant that it shows. */
+    /** The instant of the published tick. */
     get asOf() {
       return asOf;
     },
-    /** What readers see of organizations that follow: `watermark`, with the instant of the tick. */
-    get shown(): Watermark {
+    /** The watermark of organizations that follow: `watermark`, with the instant of the tick. */
+    get tickWatermark(): Watermark {
       return { ...watermark, asOf };
     },
     get published() {
@@ -59,14 +59,14 @@ export function createPublication(
     /** The number of the next tick. Batches with it are not visible before it is published. */
     next: (): number => tick + 1,
     /**
-     * Publishes the next tick. Without `nextAsOf`, its instant is that of a new watermark, and stays the
-     * same with the present one. It is earlier than the last one if Postgres's clock went back.
+     * Publishes the next tick. By default, its instant is the instant of a new watermark, or stays the same
+     * if `moved` is the present watermark. If Postgres's clock went back, the instant is earlier than before.
      */
     async publish(
       moved: Watermark,
       nextAsOf: bigint = moved === watermark ? asOf : moved.asOf,
     ): Promise<void> {
-      const exceptions = shownBeside(organizations, nextAsOf, nextAsOf === asOf);
+      const exceptions = exceptionWatermarks(organizations, nextAsOf, nextAsOf === asOf);
       const next: PublishedTick = {
         tick: tick + 1,
         ...fieldsOf(moved),
@@ -74,11 +74,11 @@ export function createPublication(
         // The store writes each object once.
         exceptions: isSame(published.exceptions, exceptions)
           ? published.exceptions
-          : Object.fromEntries([...exceptions].map(([id, shown]) => [String(id), fieldsOf(shown)])),
+          : Object.fromEntries([...exceptions].map(([id, each]) => [String(id), fieldsOf(each)])),
       };
       const { fingerprint, database } = moved;
       await store.publish({ shard, ...next, fingerprint, database, synced, boot });
-      showTick(organizations, exceptions);
+      clearWatermarks(organizations, exceptions);
       watermark = moved;
       published = next;
       ({ tick, asOf } = next);
@@ -92,9 +92,9 @@ export function createPublication(
 
 const fieldsOf = ({ asOf, snapshot, token }: Watermark) => ({ asOf, snapshot, token });
 
-function isSame(published: Exceptions, shownById: ReadonlyMap<bigint, Watermark>): boolean {
-  if (Object.keys(published).length !== shownById.size) return false;
-  for (const [id, { asOf, snapshot, token }] of shownById) {
+function isSame(published: Exceptions, exceptions: ReadonlyMap<bigint, Watermark>): boolean {
+  if (Object.keys(published).length !== exceptions.size) return false;
+  for (const [id, { asOf, snapshot, token }] of exceptions) {
     const before = published[String(id)];
     if (before?.asOf !== asOf || before.snapshot !== snapshot || before.token !== token)
       return false;
@@ -102,35 +102,44 @@ function isSame(published: Exceptions, shownById: ReadonlyMap<bigint, Watermark>
   return true;
 }
 
-/** Readers then show what CURRENT says, if there is anything that this worker could not read. */
-const unknown: Watermark = { asOf: 0n, snapshot: '', token: '', fingerprint: '', database: '' };
+/** Exception of an organization whose files this worker could not read. Readers use the watermark of CURRENT. */
+const watermarkOfCurrent: Watermark = {
+  asOf: 0n,
+  snapshot: '',
+  token: '',
+  fingerprint: '',
+  database: '',
+};
 
 /**
- * What organizations show that do not show a tick of the instant `asOf`, by id. A new instant is later
- * than all that organizations showed when they joined. One that is beyond it is of a clock that has
- * gone back since.
+ * Watermarks of organizations that a tick of the instant `asOf` lists as exceptions, by id. A new instant
+ * is later than the watermarks of organizations that joined. A later watermark means that Postgres's
+ * clock went back.
  */
-function shownBeside(
+function exceptionWatermarks(
   organizations: Organizations,
   asOf: bigint,
   isSameInstant: boolean,
 ): Map<bigint, Watermark> {
-  const shownById = new Map<bigint, Watermark>();
-  for (const { id, phase, shown } of organizations.values()) {
-    const isBeyond = shown !== null && shown.asOf > asOf;
+  const exceptions = new Map<bigint, Watermark>();
+  for (const { id, phase, watermark } of organizations.values()) {
+    const isLater = watermark !== null && watermark.asOf > asOf;
     if (phase === 'following') {
-      if (isBeyond && isSameInstant) shownById.set(id, shown);
-    } else if (isBeyond && !isSameInstant) shownById.set(id, { ...shown, asOf });
-    else shownById.set(id, shown ?? unknown);
+      if (isLater && isSameInstant) exceptions.set(id, watermark);
+    } else if (isLater && !isSameInstant) exceptions.set(id, { ...watermark, asOf });
+    else exceptions.set(id, watermark ?? watermarkOfCurrent);
   }
-  return shownById;
+  return exceptions;
 }
 
-/** The organizations that follow, except those of `shownById`, show a tick from now on. */
-function showTick(organizations: Organizations, shownById: ReadonlyMap<bigint, Watermark>): void {
+/** Organizations that follow and are no exceptions of a published tick show the watermark of the tick. */
+function clearWatermarks(
+  organizations: Organizations,
+  exceptions: ReadonlyMap<bigint, Watermark>,
+): void {
   for (const organization of organizations.values()) {
-    if (organization.phase === 'following' && !shownById.has(organization.id)) {
-      organization.shown = null;
+    if (organization.phase === 'following' && !exceptions.has(organization.id)) {
+      organization.watermark = null;
     }
   }
 }

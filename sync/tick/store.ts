@@ -1,37 +1,37 @@
 import type { TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import type { Records } from '../capture/records.ts';
+import type { Records } from '../capture/log-records.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 
 /** What a store has published of an organization. */
 export type Stored = {
   /** The organization and its database. */
   readonly source: string;
-  /** What it shows if no later tick includes it. */
+  /** The watermark, until a later tick includes the organization. */
   readonly watermark: Watermark;
   /** The tick that was published last when this was written. Later ticks include the organization. */
   readonly tick: number;
 };
 
-/** Of CURRENT, or of a load in ClickHouse. */
+/** Converts the fields of CURRENT, or of a load in ClickHouse. */
 export function storedFrom({
   source,
   tick,
-  ...shown
+  ...watermark
 }: Pick<Stored, 'source' | 'tick'> & Omit<Watermark, 'database'>): Stored {
-  const { asOf, snapshot, token, fingerprint } = shown;
+  const { asOf, snapshot, token, fingerprint } = watermark;
   const database = databaseOf(source);
   return { source, tick, watermark: { asOf, snapshot, token, fingerprint, database } };
 }
 
 /** The size of what is published. */
 export type StoredSize = {
-  /** Of the last load or compaction. */
+  /** Purchases at the last load or compaction. */
   readonly purchases: number;
-  /** Since then. */
+  /** Changes since the last load or compaction. */
   readonly changes: number;
   readonly changeBytes: number;
-  /** Those that a reader must replay; undefined if the store saves no deltas. */
+  /** Changes that a reader must replay; undefined if the store saves no deltas. */
   readonly unsavedChanges?: number;
 };
 
@@ -79,7 +79,7 @@ export type Store = {
 
 /** The changes between what is published and what will replace it, for the change feed. */
 export type ChangeGap = {
-  /** The snapshot whose later changes are missing; null if all since what is published are. */
+  /** The snapshot whose later changes are missing; null if all changes since the published watermark are. */
   readonly until: Watermark | null;
   /** No change is missing. Otherwise the feed begins anew. */
   isComplete: boolean;
@@ -97,10 +97,10 @@ export type Prepared = {
   /** Adds later changes. */
   append(records: Records): Promise<void>;
   /**
-   * Publishes it in the place of what was published before. It shows `watermark`, and ticks later
-   * than `tick` include it.
+   * Replaces what was published before. The organization then has `watermark`, and ticks later than
+   * `tick` include it.
    */
   publish(tick: number, watermark: Watermark): Promise<void>;
-  /** Removes it. Does nothing after it was published. */
+  /** Removes what was prepared. Does nothing after the publication. */
   discard(): Promise<void>;
 };

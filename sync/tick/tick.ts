@@ -4,10 +4,10 @@ import {
   withSnapshot,
 } from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
+import { noRecords, type Records } from '../capture/log-records.ts';
 import { InsufficientLogError, readSince, whyOfOtherHistory } from '../capture/log-sufficiency.ts';
-import { noRecords, type Records } from '../capture/records.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
@@ -87,7 +87,7 @@ export function selectOrganizations(
     if (total <= maxTickChanges) included.push(id);
     else {
       const phase = count <= maxTickChanges ? 'behind' : 'far behind';
-      leave(organization, phase, publication.shown, `${count} changes at once`);
+      leave(organization, phase, publication.tickWatermark, `${count} changes at once`);
     }
   }
   return included;
@@ -124,8 +124,8 @@ function largestOf(changes: ReadonlyMap<bigint, Records>): bigint {
 }
 
 /**
- * Appends and publishes. Organizations whose append fails leave the ticks. Those that join
- * follow from now on, and show `shown` until a tick shows that instant.
+ * Appends changes and publishes a tick. Organizations whose append fails leave the ticks. Organizations
+ * that join follow from now on, and have `joinedWatermark` until a tick reaches its instant.
  */
 export async function publishChanges(
   context: TickContext,
@@ -133,8 +133,8 @@ export async function publishChanges(
   watermark: Watermark,
   {
     joining = [],
-    shown = watermark,
-  }: { joining?: readonly Organization[]; shown?: Watermark } = {},
+    joinedWatermark = watermark,
+  }: { joining?: readonly Organization[]; joinedWatermark?: Watermark } = {},
 ): Promise<TickResult> {
   const { publication, store } = context;
   const failures = await store.append(publication.next(), changes);
@@ -142,7 +142,7 @@ export async function publishChanges(
   const published = [...changes].filter(([id]) => !failures.has(id));
   const joined = joining.filter(({ id }) => !failures.has(id));
   const before = joined.map((organization) => ({ ...organization }));
-  for (const organization of joined) follow(organization, shown);
+  for (const organization of joined) follow(organization, joinedWatermark);
   try {
     await publication.publish(watermark);
   } catch (error) {
@@ -168,10 +168,10 @@ async function withdraw(
   for (const id of appended) {
     const organization = organizations.get(id);
     if (organization === undefined) continue;
-    const { tick, shown } = publication;
+    const { tick, tickWatermark } = publication;
     await store.recover(id, tick).then(
-      () => leave(organization, 'behind', shown, null),
-      () => leave(organization, 'load required', shown, 'a batch could not be withdrawn'),
+      () => leave(organization, 'behind', tickWatermark, null),
+      () => leave(organization, 'load required', tickWatermark, 'a batch could not be withdrawn'),
     );
   }
 }
@@ -185,17 +185,17 @@ export function leaveAfter(
   const organization = organizations.get(id);
   if (organization === undefined) return;
   if (error instanceof TooManyBytesError) {
-    leave(organization, 'far behind', publication.shown, 'changes with much text');
+    leave(organization, 'far behind', publication.tickWatermark, 'changes with much text');
     return;
   }
   // Damaged files cannot be continued.
   const phase = isFileDamage(error) ? 'load required' : 'behind';
   const reason = isFileDamage(error) ? damagedFiles : null;
-  leave(organization, phase, publication.shown, reason);
+  leave(organization, phase, publication.tickWatermark, reason);
   onFailure(organization, error);
 }
 
-/** The organizations with a row that cannot be read leave the ticks. False if there are none. */
+/** Makes organizations with an unreadable row leave the ticks. False if there are none. */
 async function isolateFailures(context: TickContext): Promise<boolean> {
   const { database, organizations, publication } = context;
   const { snapshot } = publication.watermark;
@@ -225,14 +225,14 @@ async function beginHistory(
   { database, organizations, publication }: TickContext,
   { now, reason }: InsufficientLogError,
 ): Promise<void> {
-  const { shown } = publication;
+  const { tickWatermark } = publication;
   const confirmed = await confirmSnapshot(database, now);
   for (const organization of organizations.values()) {
     if (organization.phase !== 'following') continue;
     // Ticks since may have published changes that the present history lacks.
-    const joined = organization.shown;
+    const joined = organization.watermark;
     const isOfHistory = joined !== null && whyOfOtherHistory(joined, now) === null;
-    leave(organization, isOfHistory ? 'behind' : 'load required', shown, reason);
+    leave(organization, isOfHistory ? 'behind' : 'load required', tickWatermark, reason);
   }
   await publication.publish(confirmed);
 }

@@ -16,7 +16,7 @@ import {
   dictionaryEntries,
   type StoreCatalogs,
 } from '../../src/purchase-store/format/relations.ts';
-import { unseenBy } from '../capture/changes.ts';
+import { unseenBy } from '../capture/changed-purchases.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**
@@ -29,11 +29,11 @@ import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
  */
 type Part = {
   readonly isText: boolean;
-  /** On the table `purchases`. */
+  /** An expression on Postgres's table `purchases`. */
   readonly inPostgres: string;
-  /** On a file's table `purchase`, joined to its dictionaries. */
+  /** An expression on a file's table `purchase`, joined to its dictionaries. */
   readonly inFile: string;
-  /** On ClickHouse's table `purchase`. A text, which is empty for NULL. */
+  /** An expression on ClickHouse's table `purchase`: a text, which is empty for NULL. */
   readonly inClickHouse: string;
 };
 

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
+import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
 import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { stream } from '../capture/row-stream.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
-import type { PurchasePosition } from '../capture/watermark.ts';
 import {
   changedSince,
   checksumInPostgres,

@@ -3,8 +3,8 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { queryRows, streamChunks } from '../../src/duckdb/connection.ts';
 import {
   createPreviousPurchases,
-  type Keys,
   keyColumns,
+  type PurchaseKeys,
 } from '../../src/purchase-store/format/last-purchases.ts';
 import { dictionaries } from '../../src/purchase-store/format/layout.ts';
 import { previousQuarterNames } from '../../src/purchase-store/format/previous-purchases.ts';
@@ -48,7 +48,11 @@ function damagedDictionaries(catalogs: StoreCatalogs): Sql {
   return join(inspections, ' union all ');
 }
 
-type Columns = readonly [...keys: Keys, ofAny: readonly number[], ofStatus: readonly number[]];
+type Columns = readonly [
+  ...keys: PurchaseKeys,
+  ofAny: readonly number[],
+  ofStatus: readonly number[],
+];
 
 /**
  * The number of a base's purchases that are not in the order of creation, or name another previous

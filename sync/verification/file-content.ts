@@ -5,15 +5,15 @@ import type { StoreCatalogs } from '../../src/purchase-store/format/relations.ts
 import { checksumInFile, rowHashesInFile } from './checksums.ts';
 import { whyInconsistent } from './consistency.ts';
 import {
-  type Generation,
   type PublishedContent,
+  type PublishedGeneration,
   type RowHash,
   UnreadableError,
 } from './published-content.ts';
 
 /** The content of a base and a delta. */
 export function fileContent(options: {
-  readonly generation: Generation;
+  readonly generation: PublishedGeneration;
   readonly connection: DuckDBConnection;
   readonly catalogs: StoreCatalogs;
   /** Rejects with UnreadableError if the files are damaged. */

@@ -1,8 +1,8 @@
 import type { Watermark } from '../capture/watermark.ts';
 import type { PurchaseRange } from './purchase-range.ts';
 
-/** What is published of an organization. No other content of it ever has the name. */
-export type Generation = Watermark & { readonly name: string };
+/** The published purchases of an organization. No other generation of the organization ever has the name. */
+export type PublishedGeneration = Watermark & { readonly name: string };
 
 /** The count of purchases, and the sum of their hashes (checksums.ts). */
 export type Checksum = { readonly count: number; readonly sum: bigint };
@@ -14,7 +14,7 @@ export type RowHash = readonly [id: bigint, hash: bigint];
  * generation. Methods reject with UnreadableError if the generation is damaged.
  */
 export type PublishedContent = {
-  readonly generation: Generation;
+  readonly generation: PublishedGeneration;
   /** Rejects if statistics would be wrong although the purchases are equal to those of Postgres. */
   requireConsistent(): Promise<void>;
   /** The ids of changed purchases, which the methods below exclude from now on. */
@@ -25,10 +25,7 @@ export type PublishedContent = {
 
 /** An organization's published generations, one at a time. */
 export type PublishedContents = {
-  /**
-   * Opens the newest generation, unless it is open; null if nothing is published. Rejects with
-   * IncomparableError if the generation has another layout.
-   */
+  /** Opens the newest generation, unless it is open; null if nothing is published. */
   newest(): Promise<PublishedContent | null>;
   close(): Promise<void>;
 };

@@ -12,15 +12,14 @@ import {
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { DamagedLogError } from '../../src/purchase-store/format/log.ts';
 import { createBases, type OpenStore, openStore } from '../../src/purchase-store/open-store.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {
-  type Generation,
-  IncomparableError,
   type PublishedContent,
   type PublishedContents,
+  type PublishedGeneration,
   UnreadableError,
 } from './published-content.ts';
 
@@ -65,16 +64,16 @@ export async function openPublishedFiles(
 
   const newest = async (): Promise<PublishedContent | null> => {
     for (let attempt = 1; ; attempt += 1) {
-      // Before CURRENT and the log, which then have all that the tick has published.
+      // Ticks are read before CURRENT, so that CURRENT and the log have all that the tick has published.
       const tick = newestTick(readTicks(dataDirectory), organizationId);
       const current = readPublished(directory);
       if (current === null) return null;
       const { source, fingerprint } = current;
-      const shown = shownWatermark(organizationId, current, tick);
+      const watermark = organizationWatermark(organizationId, current, tick);
       try {
         const store = await open(current, tick?.tick ?? 0);
         const name = `${current.log} ${store.part().position}`;
-        const generation = { ...shown, fingerprint, database: databaseOf(source), name };
+        const generation = { ...watermark, fingerprint, database: databaseOf(source), name };
         return contentOf(connection, store, generation, directory);
       } catch (error) {
         await closeOpened().catch(() => {});
@@ -112,7 +111,7 @@ function readPublished(directory: string): Current | null {
 function contentOf(
   connection: DuckDBConnection,
   { catalogs, current }: OpenStore<null>,
-  generation: Generation,
+  generation: PublishedGeneration,
   directory: string,
 ): PublishedContent {
   const path = join(directory, current.base ?? current.log);
@@ -128,7 +127,6 @@ function contentOf(
 }
 
 function unreadable(error: unknown, path: string): unknown {
-  if (error instanceof IncomparableError) return error;
   if (!isDamage(error) || /INTERRUPT/i.test(String(error))) return error;
   return new UnreadableError(`${path} cannot be read: ${errorText(error)}`);
 }

@@ -1,7 +1,7 @@
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../src/domain/instant.ts';
-import type { PurchasePosition } from '../capture/watermark.ts';
+import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
 
 /** Consecutive purchases. `after` is exclusive, `until` inclusive; null: no bound. */
 export type PurchaseRange = {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
+import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
-import type { PurchasePosition } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import {
   type ComparedPart,
@@ -55,7 +55,7 @@ export type VerifyOptions = {
 };
 
 const maxExamples = 5;
-/** If a part has so many purchases more or less than in Postgres, these are not read one by one. */
+/** If the counts of a part differ by more than this number, the purchases are not read one by one. */
 const maxExcess = 50_000;
 
 /**

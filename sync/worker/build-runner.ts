@@ -10,7 +10,7 @@ import type { Prepared } from '../tick/store.ts';
 import type { Replication } from './replication.ts';
 import type { Reports } from './status-reports.ts';
 
-/** A load that has failed for longer begins again. */
+/** After failing for this time, a load begins again, because the change log is pruned. */
 const maxFailingMs = 3_600_000;
 
 export type BuildRunnerOptions = {
@@ -139,7 +139,10 @@ export function createBuildRunner(options: BuildRunnerOptions) {
             if (organizations.get(organization.id) !== organization) {
               throw new Error('another organization has this id now');
             }
-            await compacted.publish(publication.tick, organization.shown ?? publication.shown);
+            await compacted.publish(
+              publication.tick,
+              organization.watermark ?? publication.tickWatermark,
+            );
           });
           return noFailures;
         } finally {

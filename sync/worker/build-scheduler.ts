@@ -93,7 +93,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     reports.failed(organization, 'compaction', error);
   };
 
-  /** Beside builds and joins: it only reads what is published. */
+  /** Saves a delta. Builds and joins may run meanwhile, because a save only reads published files. */
   const saveDelta = async (organization: Organization): Promise<void> => {
     organization.work.isSaving = true;
     try {

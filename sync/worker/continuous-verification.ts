@@ -20,7 +20,7 @@ export type ContinuousVerification = Pick<VerifyOptions, 'database' | 'open'> & 
   readonly everyMs: number;
   /** The organizations to verify; called before each pass. */
   organizations(): readonly Organization[];
-  rebuild(organizationId: bigint, isWrong: boolean): Promise<void>;
+  rebuild(organizationId: bigint, differsFromPostgres: boolean): Promise<void>;
   readonly log: Logger;
   readonly metrics: WorkerMetrics;
   readonly signal: AbortSignal;

@@ -43,15 +43,15 @@ export function createMaintenance(options: {
     });
     await store.syncTick(shard);
     const { synced, asOf } = context().publication;
-    const shown = exceptionsOf(organizations).flatMap((each) =>
-      each.shown !== null && each.shown.asOf > asOf - maxRetentionMicroseconds
-        ? [each.shown.snapshot]
+    const exceptions = exceptionsOf(organizations).flatMap(({ watermark }) =>
+      watermark !== null && watermark.asOf > asOf - maxRetentionMicroseconds
+        ? [watermark.snapshot]
         : [],
     );
     const retained = builds.retained();
     // The next call prunes.
     if (retained === null) return;
-    const snapshots = [synced.snapshot, ...shown, ...retained];
+    const snapshots = [synced.snapshot, ...exceptions, ...retained];
     await pruneChangeLog(database, replication.reader, snapshots, signal);
   };
 
@@ -68,7 +68,7 @@ export function createMaintenance(options: {
     syncAndPrune,
     cleanUp,
 
-    /** Starts what is due beside the polls: the disk, and deleting millions of entries, may take seconds. */
+    /** Starts due work without waiting: the disk, and deleting millions of entries, may take seconds. */
     startDue(): void {
       if (isSyncDue() && queue.pending + queue.size === 0) {
         void queue.add(async () => {

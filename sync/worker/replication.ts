@@ -9,7 +9,7 @@ import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';
 import { exceptionsOf, isDue, type Organization, type Organizations } from '../organization.ts';
 import { joinBehind } from '../tick/join.ts';
 import type { Publication } from '../tick/publication.ts';
-import { refreshOrganizations, startPublication } from '../tick/start.ts';
+import { refreshOrganizations, startPublication } from '../tick/start-publication.ts';
 import type { Store } from '../tick/store.ts';
 import {
   defaultMaxTickChanges,
@@ -71,7 +71,7 @@ export function createReplication(options: ReplicationOptions) {
 
   const startOnce = async (): Promise<void> => {
     await removeForeignEntries(database);
-    // Before the first load: the workers of other data folders prune what no reader retains.
+    // Retained before the first load: workers of other data folders prune entries that no reader retains.
     await retainChangeLog(database, reader);
     organizations.clear();
     publication = await startPublication({ database, store, shard }, organizations, (id, error) =>
@@ -135,16 +135,17 @@ export function createReplication(options: ReplicationOptions) {
   const joinDue = async (): Promise<void> => {
     const groups = new Map<string, Organization[]>();
     for (const organization of exceptionsOf(organizations)) {
-      const { phase, shown, work } = organization;
-      if (phase !== 'behind' || shown === null || work.build !== null) continue;
+      const { phase, watermark, work } = organization;
+      if (phase !== 'behind' || watermark === null || work.build !== null) continue;
       if (!isDue(organization, 'join')) continue;
-      groups.set(shown.snapshot, [...(groups.get(shown.snapshot) ?? []), organization]);
+      const { snapshot } = watermark;
+      groups.set(snapshot, [...(groups.get(snapshot) ?? []), organization]);
     }
     for (const group of groups.values()) await join(group);
   };
 
   const join = async (group: readonly Organization[]): Promise<void> => {
-    const since = group[0]?.shown;
+    const since = group[0]?.watermark;
     if (since == null) return;
     try {
       await exclusively(() => joinBehind(context(), group, since));

@@ -19,7 +19,7 @@ export function createRequestHandlers(options: {
   readonly store: Store;
   readonly organizations: Organizations;
   readonly builds: BuildScheduler;
-  readonly rebuild: (organizationId: bigint, isWrong: boolean) => Promise<void>;
+  readonly rebuild: (organizationId: bigint, differsFromPostgres: boolean) => Promise<void>;
   readonly signal: AbortSignal;
   readonly log: Logger;
 }) {

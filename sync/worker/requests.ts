@@ -20,7 +20,7 @@ const request = z.object({
   /** What is published differs from Postgres. */
   isWrong: z.boolean().default(false),
 });
-export type RebuildRequest = z.output<typeof request>;
+type RebuildRequest = z.output<typeof request>;
 
 const response = z.object({ failure: z.string().nullable() });
 

@@ -74,7 +74,7 @@ export function createReports(options: {
   const logOf = ({ id }: Organization) => log.child({ organization: encodeId('organization', id) });
 
   return {
-    /** What an organization's builds or failures are has changed. */
+    /** To be called after a change of an organization's builds or failures. */
     changed,
 
     failed(organization: Organization, attempted: Attempted, error: unknown): void {

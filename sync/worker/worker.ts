@@ -62,9 +62,9 @@ export type Worker = {
   once(organizations: readonly bigint[]): Promise<void>;
   /**
    * Loads an organization again while what is published serves. Resolves when the load is published.
-   * `isWrong`: what is published differs from Postgres, so the change feed begins anew.
+   * `differsFromPostgres`: what is published differs from Postgres, so the change feed begins anew.
    */
-  rebuild(organizationId: bigint, isWrong?: boolean): Promise<void>;
+  rebuild(organizationId: bigint, differsFromPostgres?: boolean): Promise<void>;
   /**
    * Follows the change log until the signal is aborted, the DuckDB instance fails, or tables of
    * ClickHouse are missing.
@@ -113,10 +113,10 @@ export function createWorker(options: WorkerOptions): Worker {
   const builds: BuildScheduler = createBuildScheduler({ ...shared, replication, onDamage });
   const maintenance = createMaintenance({ ...shared, replication, builds, onError });
 
-  const rebuild: Worker['rebuild'] = async (id, isWrong = false) => {
+  const rebuild: Worker['rebuild'] = async (id, differsFromPostgres = false) => {
     await replication.start();
     const organization = organizations.get(id);
-    if (isWrong && organization !== undefined) organization.isWrong = true;
+    if (differsFromPostgres && organization !== undefined) organization.differsFromPostgres = true;
     await builds.rebuild(id, 'a rebuild was requested');
   };
   const isMine = (id: bigint) => isOfShard(id, shard);
@@ -177,7 +177,7 @@ export function createWorker(options: WorkerOptions): Worker {
       endPauses(organizations);
       await replication.pollAndPublish(true);
       await replication.joinDue();
-      // Each of them settles, or fails and pauses.
+      // Each of these organizations settles, or fails and pauses.
       const isWaiting = ({ id, phase }: Organization) =>
         phase !== 'following' && wanted.includes(id);
       for (let round = 0; round < 3; round += 1) {
@@ -203,12 +203,12 @@ export function createWorker(options: WorkerOptions): Worker {
     state: () => ({
       lastPoll: replication.lastPoll(),
       organizations: [...organizations.values()].map((organization) => {
-        const { id, phase, shown } = organization;
-        const isPending = phase !== 'following';
+        const { id, phase, watermark } = organization;
+        const isException = phase !== 'following';
         return {
           state: reportOf(organization).state,
-          isPending,
-          asOf: isPending ? (shown?.asOf ?? null) : replication.asOf(),
+          isException,
+          asOf: isException ? (watermark?.asOf ?? null) : replication.asOf(),
           size: store.sizeOf(id),
         };
       }),

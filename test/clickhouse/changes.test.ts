@@ -3,9 +3,9 @@ import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
-import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { servedSourceOf } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { servedSourceOf } from '../../src/purchase-store/ticks/shown.ts';
 import { retainChangeLog } from '../../sync/capture/change-log.ts';
 import { expectRefusal } from '../http/refusal.ts';
 import { purchasesById } from '../support/follower.ts';
@@ -206,9 +206,9 @@ describe('the change feed of ClickHouse', () => {
     await change('id % 3 = 0');
     const { publish } = store;
     store.publish = async (content) => {
-      const before = await readTicks(clickhouse);
+      const before = await readClickHouseTicks(clickhouse);
       await store.syncTick(everyOrganization);
-      expect(await readTicks(clickhouse)).not.toEqual(before);
+      expect(await readClickHouseTicks(clickhouse)).not.toEqual(before);
       await follower.catchUp();
       await publish(content);
     };

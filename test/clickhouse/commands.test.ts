@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { readPublishedStatus } from '../../sync/clickhouse/status.ts';
+import { readPublishedStatus } from '../../sync/clickhouse/clickhouse-status.ts';
 import { clickHouseTest } from './fixtures.ts';
 
 const it = clickHouseTest.extend(

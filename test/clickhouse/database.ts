@@ -9,7 +9,7 @@ import {
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
+import { createClickHouseBuilder } from '../../sync/clickhouse/clickhouse-builder.ts';
 import {
   type ClickHouseStoreOptions,
   createClickHouseStore,

@@ -2,16 +2,16 @@ import sql from 'sql-template-tag';
 import { expect } from 'vitest';
 import type { Purchase } from '../../src/domain/purchase.ts';
 import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { type Generation, newestGeneration } from '../../src/engines/clickhouse/generation.ts';
+import { type LoadGeneration, newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { readPurchase } from '../../src/engines/clickhouse/list.ts';
 import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
+import { createClickHouseBuilder } from '../../sync/clickhouse/clickhouse-builder.ts';
 import { createClickHouseStore } from '../../sync/clickhouse/clickhouse-store.ts';
 import { openPublishedContents } from '../../sync/clickhouse/content.ts';
-import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { newestPurchases } from '../../sync/clickhouse/newest-purchases.ts';
 import type { Organizations } from '../../sync/organization.ts';
-import { startPublication } from '../../sync/tick/start.ts';
+import { startPublication } from '../../sync/tick/start-publication.ts';
 import { runTick } from '../../sync/tick/tick.ts';
 import { type VerifyOptions, verifyOrganization } from '../../sync/verification/verify.ts';
 import type { Worker } from '../../sync/worker/worker.ts';
@@ -103,7 +103,7 @@ export const clickHouseTest = test
       openSynced,
       /** Publishes the changes with a temporary worker. */
       sync: async () => (await openSynced()).close(),
-      generation: async () => (await newestGeneration(clickhouse, id, undefined)) as Generation,
+      generation: async () => (await newestGeneration(clickhouse, id, undefined)) as LoadGeneration,
       published,
       stored,
       verify,
@@ -165,6 +165,6 @@ async function publishedPurchases(
   const generation = await newestGeneration(clickhouse, organizationId, undefined);
   if (generation === null) throw new Error('nothing is published');
   const rows = await clickhouse.query(sql`
-    select * from ${currentPurchases(generation, purchaseNames)} order by created_at desc, id desc`);
+    select * from ${newestPurchases(generation, purchaseNames)} order by created_at desc, id desc`);
   return rows.map(readPurchase);
 }

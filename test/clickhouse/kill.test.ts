@@ -3,7 +3,7 @@ import sql, { raw } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { inBase, inChanges } from '../../src/engines/clickhouse/relations.ts';
-import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { newestPurchases } from '../../sync/clickhouse/newest-purchases.ts';
 import { purchasesById } from '../support/follower.ts';
 import { killWorkers } from '../support/killed-worker.ts';
 import { areEqual } from '../support/published.ts';
@@ -37,7 +37,7 @@ describe('a worker that writes to ClickHouse', () => {
         const columns = raw('id, purchase_value_in_cents as cents');
         const signed = raw('sum(sign), sum(sign * purchase_value_in_cents)');
         const [row] = await clickhouse.query(sql`
-          select count(), uniqExact(id), sum(cents) from ${currentPurchases(generation, columns)}`);
+          select count(), uniqExact(id), sum(cents) from ${newestPurchases(generation, columns)}`);
         const [base] = await clickhouse.query(sql`
           select count(), sum(purchase_value_in_cents) ${inBase(generation, {})}`);
         const [changes] = await clickhouse.query(

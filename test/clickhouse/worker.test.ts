@@ -4,15 +4,15 @@ import { describe, expect } from 'vitest';
 import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import {
   buildBatches,
-  type Generation,
+  type LoadGeneration,
   newestGeneration,
 } from '../../src/engines/clickhouse/generation.ts';
 import { listPurchases, readPurchase } from '../../src/engines/clickhouse/list.ts';
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
-import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { createPool } from '../../src/postgres/connection/pool.ts';
-import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { newestPurchases } from '../../sync/clickhouse/newest-purchases.ts';
 import type { Organization } from '../../sync/organization.ts';
 import { createGate } from '../support/held-builds.ts';
 import {
@@ -225,7 +225,7 @@ describe('a worker', () => {
   }) => {
     const worker = await replica.openSynced();
     const first = await replica.generation();
-    const [{ number } = { number: 0n }] = await readTicks(clickhouse);
+    const [{ number } = { number: 0n }] = await readClickHouseTicks(clickhouse);
     const startedAt = performance.now();
     proxy.inserts.length = 0;
     const stop = follow(worker);
@@ -233,7 +233,7 @@ describe('a worker', () => {
     await stop();
     const seconds = (performance.now() - startedAt) / 1000;
     expect((await replica.generation()).name).toBe(first.name);
-    const [last] = await readTicks(clickhouse);
+    const [last] = await readClickHouseTicks(clickhouse);
     expect(last?.number).toBeGreaterThanOrEqual(number + 2n);
     expect(proxy.inserts.length).toBeLessThanOrEqual(seconds + 1);
   });
@@ -305,7 +305,7 @@ describe('a worker', () => {
       const expected =
         (shown?.asOf ?? 0n) < (await replica.generation()).asOf ? beforeChange : replica.stored();
       const rows = await reader.query(sql`
-        select * from ${currentPurchases(shown as Generation, purchaseNames)}
+        select * from ${newestPurchases(shown as LoadGeneration, purchaseNames)}
         order by created_at desc, id desc`);
       expect(rows.map(readPurchase)).toEqual(await expected);
       await reader.close();

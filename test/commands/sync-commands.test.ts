@@ -8,7 +8,7 @@ import { organizationDirectory, readCurrent } from '../../src/purchase-store/for
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { encodeBatch } from '../../src/purchase-store/format/log.ts';
 import { isHealthy } from '../../sync/status/health.ts';
-import { readPublishedFiles } from '../../sync/status/published.ts';
+import { readPublishedFiles } from '../../sync/status/published-status.ts';
 import type { OrganizationStatus, Status } from '../../sync/status/status.ts';
 import { formatStatus } from '../../sync/status/status-table.ts';
 import { isolatedTest } from '../support/fixtures.ts';

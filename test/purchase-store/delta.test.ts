@@ -12,13 +12,13 @@ import {
 } from '../../src/domain/purchase.ts';
 import { createInstance, detach, queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import type { DuckDBEngine } from '../../src/engines/duckdb/engine.ts';
+import type { ChangedPurchase } from '../../src/purchase-store/delta/decode-records.ts';
 import { createDelta, maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
-import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { currentFile } from '../../src/purchase-store/format/current.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { saveDelta } from '../../sync/builds/compact/save-delta.ts';
-import { noRecords } from '../../sync/capture/records.ts';
+import { noRecords } from '../../sync/capture/log-records.ts';
 import type { NewLog } from '../../sync/files/log-files.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';

@@ -8,8 +8,8 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 
 /** The instant that the published files show. */
@@ -18,7 +18,7 @@ export function publishedInstant(dataDirectory: string, organizationId: bigint):
   const current = readCurrent(directory, layoutVersion);
   if (current === null) throw new Error('nothing is published');
   const tick = newestTick(readTicks(dataDirectory), organizationId);
-  return shownWatermark(organizationId, current, tick).asOf;
+  return organizationWatermark(organizationId, current, tick).asOf;
 }
 
 /** Waits until an open engine shows what is published. It reads the published tick every 50 ms. */

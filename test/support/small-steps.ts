@@ -1,6 +1,6 @@
 import { untilStopped } from '../../src/process/stop-signals.ts';
 import { readSettings } from '../../src/settings/settings.ts';
-import { type OpenStore, openStore } from '../../sync/commands/stores.ts';
+import { openWorkerStore, type WorkerStore } from '../../sync/commands/stores.ts';
 import {
   followChanges,
   type WorkerContext,
@@ -16,12 +16,12 @@ const limits = { loadChunkRows: 150, maxPurchasesWithoutBase: 1_000, minUnsavedC
 
 /** Follows changes with many steps in a load and frequent builds, so that faults hit between steps. */
 export async function followInSmallSteps(
-  replace: (opened: OpenStore, context: WorkerContext) => OpenStore = (opened) => opened,
+  replace: (opened: WorkerStore, context: WorkerContext) => WorkerStore = (opened) => opened,
 ): Promise<void> {
   const stopped = untilStopped();
   await withWorkerContext(readSettings(), { server: 'primary', stopped }, (context) =>
     followChanges(context, { maxTickChanges, maxLogRecords }, stopped, async (folder) =>
-      replace(await openStore(folder, limits), context),
+      replace(await openWorkerStore(folder, limits), context),
     ),
   );
 }

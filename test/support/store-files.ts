@@ -13,8 +13,8 @@ import { createBaseLayout, layoutVersion } from '../../src/purchase-store/format
 import { readBootId, type TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
-import type { Records } from '../../sync/capture/records.ts';
-import { createLog, type NewLog } from '../../sync/files/log-files.ts';
+import type { Records } from '../../sync/capture/log-records.ts';
+import { createLogFile, type NewLog } from '../../sync/files/log-files.ts';
 
 /** Creates the file of a base without purchases, and attaches it as `base`. */
 export async function attachEmptyBase(connection: DuckDBConnection, path: string): Promise<void> {
@@ -40,7 +40,7 @@ export function publishFiles(
 ): NewLog {
   const directory = organizationDirectory(dataDirectory, organizationId);
   mkdirSync(directory, { recursive: true });
-  const log = createLog(directory);
+  const log = createLogFile(directory);
   if (loaded.records > 0) log.append(loaded);
   const current: Current = {
     layoutVersion,

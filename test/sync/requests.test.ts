@@ -23,7 +23,7 @@ import {
   purchasesDirectory,
 } from '../../src/purchase-store/format/current.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { workerSettings } from '../../sync/lock/session.ts';
+import { workerSettings } from '../../sync/lock/worker-lock.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { requestFromWorker, takeRequests } from '../../sync/worker/requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';

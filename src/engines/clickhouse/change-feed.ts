@@ -13,9 +13,9 @@ import { createWaiters, type Waiter } from '../../domain/waiters.ts';
 import { newestTick } from '../../purchase-store/ticks/published-tick.ts';
 import type { QueryQueue } from '../query-queue.ts';
 import type { ClickHouse } from './client.ts';
-import type { FindGeneration, Generation } from './generation.ts';
+import type { FindGeneration, LoadGeneration } from './generation.ts';
 import { readPurchase } from './list.ts';
-import { currentPurchases, listOfIds } from './relations.ts';
+import { currentLoadPurchases, listOfIds } from './relations.ts';
 import { purchaseNames, table } from './schema.ts';
 import { readTicksOnly } from './ticks.ts';
 
@@ -28,7 +28,7 @@ const maxId = 2n ** 63n - 1n;
 const encode = (feed: string, { number, id }: Position): string => `${feed}.${number}.${id}`;
 
 /** Throws UnknownPositionError if rows after the position are missing, or the generation does not have it. */
-function decode(text: string, { feed, changesSince, changesUntil }: Generation): Position {
+function decode(text: string, { feed, changesSince, changesUntil }: LoadGeneration): Position {
   const [, name, number = 0n, id = 0n] = pattern.exec(text) ?? [];
   const position = { number: BigInt(number), id: BigInt(id) };
   const isKnown =
@@ -47,14 +47,14 @@ const later = (one: Position, other: Position): Position =>
 const stepsOfRetention = 64n;
 
 /** Of rows that the generation has all, the position moves on with time, because old ones become unknown. */
-function endOf({ changesSince, changesUntil }: Generation): Position {
+function endOf({ changesSince, changesUntil }: LoadGeneration): Position {
   const step = (changesUntil - changesSince) / stepsOfRetention + 1n;
   return { number: changesUntil - (changesUntil % step), id: 0n };
 }
 
 async function readChanges(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   { after, limit }: ChangesQuery,
   signal: AbortSignal,
 ): Promise<ChangesPage> {
@@ -93,13 +93,13 @@ async function readChanges(
 /** Those of the generation. */
 async function readPurchases(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   ids: readonly bigint[],
   signal: AbortSignal,
 ): Promise<Map<bigint, Purchase>> {
   if (ids.length === 0) return new Map();
   const condition = sql`and id in ${listOfIds(ids)}`;
-  const statement = currentPurchases(generation, {}, purchaseNames, { condition });
+  const statement = currentLoadPurchases(generation, {}, purchaseNames, { condition });
   const purchases = (await clickhouse.query(statement, signal)).map(readPurchase);
   return new Map(purchases.map((purchase) => [purchase.id, purchase]));
 }

@@ -9,12 +9,12 @@ import {
   StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
-import { servedSourceOf } from '../../purchase-store/ticks/shown.ts';
+import { servedSourceOf } from '../../purchase-store/ticks/organization-watermark.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { createChangeFeed } from './change-feed.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
-import { type FindGeneration, type Generation, newestGeneration } from './generation.ts';
+import { type FindGeneration, type LoadGeneration, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import {
   createRequestedOrganizations,
@@ -107,7 +107,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     <Query, Result>(
       read: (
         clickhouse: ClickHouse,
-        generation: Generation,
+        generation: LoadGeneration,
         query: Query,
         signal: AbortSignal,
       ) => Promise<Result>,
@@ -140,7 +140,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   };
 }
 
-function required(generation: Generation | null): Generation {
+function required(generation: LoadGeneration | null): LoadGeneration {
   if (generation === null) throw new NoGenerationError();
   return generation;
 }

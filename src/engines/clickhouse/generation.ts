@@ -1,6 +1,6 @@
 import sql, { raw } from 'sql-template-tag';
+import { organizationWatermark } from '../../purchase-store/ticks/organization-watermark.ts';
 import { newestTick, type TickWatermark } from '../../purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../purchase-store/ticks/shown.ts';
 import { type ClickHouse, type ClickHouseRow, lacksTables } from './client.ts';
 import { type GenerationRows, isOfWriters, type WriterBatches } from './relations.ts';
 import { buildWriter, table } from './schema.ts';
@@ -27,7 +27,7 @@ export type Load = TickWatermark & {
 };
 
 /** What an organization shows: a load, and changes. */
-export type Generation = Load &
+export type LoadGeneration = Load &
   GenerationRows & {
     /** No other content of the organization ever has the name. */
     readonly name: string;
@@ -42,7 +42,7 @@ export type FindGeneration = (
   organizationId: bigint,
   source: string | null,
   signal?: AbortSignal,
-) => Promise<Generation | null>;
+) => Promise<LoadGeneration | null>;
 
 const text = (value: unknown) => value;
 const integer = (value: unknown) => BigInt(value as string);
@@ -90,7 +90,7 @@ export async function newestGeneration(
   clickhouse: ClickHouse,
   organizationId: bigint,
   signal: AbortSignal | undefined,
-): Promise<Generation | null> {
+): Promise<LoadGeneration | null> {
   // Before the load: an earlier load would lack the changes of a later tick. In one statement, the
   // order of reading would depend on the cluster.
   const ticks = await readTicksFor(clickhouse, organizationId, signal);
@@ -119,7 +119,7 @@ export async function newestGeneration(
   const changes = summaries.find(([loadId]) => loadId === load.loadId);
   const shown = {
     ...load,
-    ...shownWatermark(organizationId, load, tick),
+    ...organizationWatermark(organizationId, load, tick),
     tickAsOf: tick?.asOf ?? load.asOf,
     changesUntil: highest([load, ...(tick === null ? [] : [tick])], 'changesUntil'),
     // Each worker removes the changes of all.

@@ -4,18 +4,18 @@ import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-eng
 import type {
   PurchaseFilters,
   PurchaseListQuery,
-  PurchasePlace,
+  PurchasePosition,
 } from '../../domain/purchase-query.ts';
 import type { ClickHouse, ClickHouseRow } from './client.ts';
-import type { Generation } from './generation.ts';
-import { currentPurchases, hasChanges, inBase, inChanges } from './relations.ts';
+import type { LoadGeneration } from './generation.ts';
+import { currentLoadPurchases, hasChanges, inBase, inChanges } from './relations.ts';
 import { purchaseNames } from './schema.ts';
 
 const newestFirst = raw('order by created_at desc, id desc');
 
 export async function listPurchases(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   { filters, limit, startingAfter }: PurchaseListQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchasePage> {
@@ -35,7 +35,7 @@ export async function listPurchases(
 /** Changes are read in the time of as many rows of the load, and in all of it if these are too few. */
 async function readNewest(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   filters: PurchaseFilters,
   { condition, limit }: { readonly condition: Sql; readonly limit: number },
   signal: AbortSignal | undefined,
@@ -43,7 +43,10 @@ async function readNewest(
   const clauses = sql`${newestFirst} limit ${raw(String(limit))}`;
   const read = (narrowed: Sql) => {
     const options = { condition: narrowed, clauses };
-    return clickhouse.query(currentPurchases(generation, filters, purchaseNames, options), signal);
+    return clickhouse.query(
+      currentLoadPurchases(generation, filters, purchaseNames, options),
+      signal,
+    );
   };
   // One customer's purchases are few and spread over all time.
   if (hasChanges(generation) && filters.customerId === undefined) {
@@ -57,17 +60,17 @@ async function readNewest(
 }
 
 /** The primary key narrows the search by the first condition alone, not by a comparison of tuples. */
-const isAfter = ({ createdAt, id }: PurchasePlace): Sql =>
+const isAfter = ({ createdAt, id }: PurchasePosition): Sql =>
   sql`and created_at <= ${createdAt} and (created_at, id) < (${createdAt}, ${id})`;
 
 export async function findPurchase(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   purchaseId: bigint,
   signal: AbortSignal | undefined,
 ): Promise<Purchase | null> {
   const condition = sql`and id = ${purchaseId}`;
-  const statement = currentPurchases(generation, {}, purchaseNames, { condition });
+  const statement = currentLoadPurchases(generation, {}, purchaseNames, { condition });
   const [row] = await clickhouse.query(statement, signal);
   return row === undefined ? null : readPurchase(row);
 }
@@ -75,21 +78,21 @@ export async function findPurchase(
 /** All matching purchases, in no particular order. */
 export async function* exportPurchases(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly Purchase[]> {
-  const statement = currentPurchases(generation, filters, purchaseNames);
+  const statement = currentLoadPurchases(generation, filters, purchaseNames);
   for await (const rows of clickhouse.stream(statement, signal)) yield rows.map(readPurchase);
 }
 
-/** The place of a cursor, also of a purchase that was deleted after the load. */
+/** The position of a cursor, also of a purchase that was deleted after the load. */
 async function placeOf(
   clickhouse: ClickHouse,
-  generation: Generation,
-  cursor: bigint | PurchasePlace,
+  generation: LoadGeneration,
+  cursor: bigint | PurchasePosition,
   signal: AbortSignal | undefined,
-): Promise<PurchasePlace> {
+): Promise<PurchasePosition> {
   if (typeof cursor !== 'bigint') return cursor;
   const id = cursor;
   const inLoad = sql`

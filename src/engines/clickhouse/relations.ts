@@ -56,7 +56,7 @@ export const inChanges = (
  * purchase that did. `condition` narrows both parts, and `clauses` apply to each and to the whole.
  * A change has the complete row that it replaces, so the changes of matching rows are enough.
  */
-export function currentPurchases(
+export function currentLoadPurchases(
   generation: GenerationRows,
   filters: PurchaseFilters,
   columns: Sql,

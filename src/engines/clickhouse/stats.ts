@@ -15,9 +15,9 @@ import {
 import { type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import type { ClickHouse, ClickHouseRow } from './client.ts';
-import type { Generation } from './generation.ts';
+import type { LoadGeneration } from './generation.ts';
 import {
-  currentPurchases,
+  currentLoadPurchases,
   customerCount,
   groupedPurchases,
   hasChanges,
@@ -32,7 +32,7 @@ import {
  */
 export async function purchaseStats(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   query: PurchaseStatsQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchaseStats> {
@@ -68,7 +68,7 @@ export async function purchaseStats(
 
 async function rankedKey(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   { filters, groupBy, timeZone }: PurchaseStatsQuery,
   signal: AbortSignal | undefined,
 ): Promise<Sql> {
@@ -107,7 +107,7 @@ const dayText = (days: number): string =>
 
 async function dayOffsets(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   filters: PurchaseFilters,
   timeZone: string | undefined,
   signal: AbortSignal | undefined,
@@ -126,7 +126,7 @@ type TimeBounds = { readonly first: bigint; readonly last: bigint };
  */
 export function readWideBounds(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
 ): Promise<TimeBounds | null> {
@@ -140,11 +140,11 @@ export function readWideBounds(
 /** The bounds of the instants of matching purchases; null if there are none. */
 export const readTimeBounds = (
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
 ): Promise<TimeBounds | null> =>
-  readBounds(clickhouse, currentPurchases(generation, filters, raw('created_at')), signal);
+  readBounds(clickhouse, currentLoadPurchases(generation, filters, raw('created_at')), signal);
 
 async function readBounds(
   clickhouse: ClickHouse,

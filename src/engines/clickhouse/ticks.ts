@@ -5,7 +5,7 @@ import type { WriterBatches } from './relations.ts';
 import { table } from './schema.ts';
 
 /** The tick that a worker published last. */
-export type PublishedTick = TickFile & {
+export type ClickHouseTick = TickFile & {
   readonly number: bigint;
   /** The batches that queries read. */
   readonly writers: readonly WriterBatches[];
@@ -16,28 +16,30 @@ export type PublishedTick = TickFile & {
 };
 
 /** The last ticks of all workers, also of those that ran with other shards. */
-export const readTicks = (clickhouse: ClickHouse, signal?: AbortSignal): Promise<PublishedTick[]> =>
-  read(clickhouse, raw('exceptions'), signal);
+export const readClickHouseTicks = (
+  clickhouse: ClickHouse,
+  signal?: AbortSignal,
+): Promise<ClickHouseTick[]> => read(clickhouse, raw('exceptions'), signal);
 
 /** The same, without the exceptions of other organizations. */
 export const readTicksFor = (
   clickhouse: ClickHouse,
   organizationId: bigint,
   signal?: AbortSignal,
-): Promise<PublishedTick[]> => {
+): Promise<ClickHouseTick[]> => {
   const own = sql`arrayFilter(each -> each.organization_id = ${organizationId}, exceptions)`;
   return read(clickhouse, own, signal);
 };
 
 /** The same, without exceptions. */
-export const readTicksOnly = (clickhouse: ClickHouse): Promise<PublishedTick[]> =>
+export const readTicksOnly = (clickhouse: ClickHouse): Promise<ClickHouseTick[]> =>
   read(clickhouse, raw('[]'), undefined);
 
 async function read(
   clickhouse: ClickHouse,
   exceptions: Sql,
   signal: AbortSignal | undefined,
-): Promise<PublishedTick[]> {
+): Promise<ClickHouseTick[]> {
   const statement = sql`
     select shard_of, shard_number, number, tick, as_of, snapshot, token, fingerprint, database,
       writers, ${exceptions}, changes_until, changes_since
@@ -67,7 +69,7 @@ type TickRow = readonly [
   changesSince: string,
 ];
 
-function tickFrom(row: TickRow): PublishedTick {
+function tickFrom(row: TickRow): ClickHouseTick {
   const [of, shard, number, tick, asOf, snapshot, token, fingerprint, database] = row;
   const [writers, exceptions, changesUntil, changesSince] = [row[9], row[10], row[11], row[12]];
   const published = {

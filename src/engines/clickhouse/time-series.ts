@@ -9,14 +9,14 @@ import {
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
 import type { ClickHouse } from './client.ts';
-import type { Generation } from './generation.ts';
+import type { LoadGeneration } from './generation.ts';
 import { groupedPurchases } from './relations.ts';
 import { localUnits, purchaseStats, readTimeBounds, readWideBounds } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
 export async function purchaseTimeSeries(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   query: PurchaseTimeSeriesQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchaseTimeSeries> {
@@ -67,7 +67,7 @@ function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
 
 async function readPeriods(
   clickhouse: ClickHouse,
-  generation: Generation,
+  generation: LoadGeneration,
   filters: PurchaseFilters,
   keys: { readonly series: Sql; readonly period: Sql },
   { groups }: PurchaseStats,

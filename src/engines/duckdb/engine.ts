@@ -20,15 +20,15 @@ import type { Generation } from './serving/generation.ts';
 import { interruptible } from './serving/interruption.ts';
 import { createQueryPool, type QueryPool } from './serving/query-pool.ts';
 import {
-  createOrganizations,
-  type Organizations,
-  type OrganizationsOptions,
+  createServedOrganizations,
+  type ServedOrganizations,
+  type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
 import { doStatsReadFirsts, purchaseStats, type QueryContext } from './statistics/stats.ts';
 import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
-  Pick<OrganizationsOptions, 'dataDirectory' | 'onError'> &
+  Pick<ServedOrganizationsOptions, 'dataDirectory' | 'onError'> &
   Pick<DuckDBOptions, 'threads' | 'memoryLimit'> & {
     /** Called at most once a minute while an invalid instance cannot be replaced. */
     readonly onReplacementFailed?: (error: unknown) => void;
@@ -53,7 +53,7 @@ export type DuckDBEngine = PurchaseEngine & {
   current(): {
     readonly instance: DuckDBInstance;
     readonly queries: Pick<QueryPool, 'state'>;
-    readonly organizations: Pick<Organizations, 'state' | 'unavailability'>;
+    readonly organizations: Pick<ServedOrganizations, 'state' | 'unavailability'>;
   };
 };
 
@@ -61,7 +61,7 @@ export type DuckDBEngine = PurchaseEngine & {
 type EngineParts = {
   readonly instance: DuckDBInstance;
   readonly queries: QueryPool;
-  readonly organizations: Organizations;
+  readonly organizations: ServedOrganizations;
   readonly context: QueryContext;
   close(): Promise<void>;
 };
@@ -124,7 +124,7 @@ let openedInstances = 0;
 /** `previous` are the organizations of an instance that this one replaces. */
 async function openParts(
   options: DuckDBEngineOptions,
-  previous?: Organizations['all'],
+  previous?: ServedOrganizations['all'],
 ): Promise<EngineParts> {
   prepareSpill(options.dataDirectory);
   openedInstances += 1;
@@ -141,7 +141,7 @@ async function openParts(
       if (!isInstanceLost(error)) options.onError(organizationId, error);
     },
   };
-  const organizations = createOrganizations(instance, organizationsOptions, previous);
+  const organizations = createServedOrganizations(instance, organizationsOptions, previous);
   return {
     instance,
     queries,

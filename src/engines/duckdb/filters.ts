@@ -5,7 +5,7 @@ import { type PurchaseLabel, trackingLabels } from '../../domain/purchase.ts';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { labelKey } from '../../purchase-store/format/layout.ts';
 import { filterConditions } from '../filter-conditions.ts';
-import type { LabelCache, WantedValues } from './serving/labels.ts';
+import type { LabelCache, WantedValues } from './serving/label-cache.ts';
 
 /**
  * The condition of matching purchases, for lists and statistics. Null if a filter's value is in

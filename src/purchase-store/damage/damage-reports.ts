@@ -11,7 +11,7 @@ import { namesIn, purchasesDirectory } from '../format/current.ts';
 const reportsDirectory = (dataDirectory: string): string =>
   join(purchasesDirectory(dataDirectory), 'damaged');
 
-/** `name` is that of the damaged base or log, or CURRENT. */
+/** Reports a damaged file. `name` is the name of a base or log, or CURRENT. */
 export function sendDamageReport(
   dataDirectory: string,
   organizationId: bigint,
@@ -37,10 +37,10 @@ export function takeDamageReports(
     const path = join(directory, fileName);
     try {
       taken.set(id, readFileSync(path, 'utf8'));
-      // Before the work begins, so that the next call returns a later report.
+      // Removed before the rebuild begins, so that the next call returns a later report.
       rmSync(path, { force: true });
     } catch (error) {
-      // Other reports must not wait for it. Without its content, any file may be the damaged one.
+      // Without the content of the report, any file may be the damaged one.
       taken.set(id, taken.get(id) ?? 'CURRENT');
       onError(path, error);
     }

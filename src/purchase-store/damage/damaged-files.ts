@@ -9,7 +9,7 @@ export class DamagedFiles {
   readonly #dataDirectory: string;
   readonly #organizationId: bigint;
   readonly #onError: (organizationId: bigint, error: unknown) => void;
-  /** By name, when the worker received a report (monotonic). */
+  /** The time of the last report of each file, in monotonic milliseconds. */
   readonly #reportedAt = new Map<string, number>();
 
   constructor(
@@ -22,14 +22,14 @@ export class DamagedFiles {
     this.#onError = onError;
   }
 
-  /** Adds the file that an error of these files is about. */
+  /** Adds the file that caused an error: the base or the log. */
   add({ base, log }: Current, error: unknown): void {
     this.#onError(this.#organizationId, error);
     const isOfLog = error instanceof DamagedLogError || base === null;
     this.report(isOfLog ? log : base);
   }
 
-  /** Whether one of the files is damaged. The worker receives another report if it has not replaced it. */
+  /** Whether one of the files is damaged. Reports a damaged file again, once a minute. */
   includes({ base, log }: Current): boolean {
     const name = [base, log].find((each) => each !== null && this.#reportedAt.has(each));
     if (name == null) return false;
@@ -37,7 +37,7 @@ export class DamagedFiles {
     return true;
   }
 
-  /** Makes the worker build the files again. `error` is passed on as often as the worker receives a report. */
+  /** Makes the worker rebuild the files. Calls `onError` once for each report, and not for each query. */
   report(name: string, error?: unknown): void {
     const now = performance.now();
     const reportedAt = this.#reportedAt.get(name);

@@ -8,6 +8,7 @@ import { inTransaction } from '../../duckdb/transaction.ts';
 import { createDeltaLayout, supersededColumns } from '../format/layout.ts';
 import { quarterHourOf } from '../format/quarter-hours.ts';
 import type { StoreCatalogs } from '../format/relations.ts';
+import { type ChangedPurchase, decodeRecords } from './decode-records.ts';
 import {
   createDictionaryKeys,
   type DictionaryKeys,
@@ -16,7 +17,6 @@ import {
 } from './dictionary-keys.ts';
 import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
 import { createPreviousChanges, type PreviousChanges } from './previous-changes.ts';
-import { type ChangedPurchase, decodeRecords } from './records.ts';
 import { type LogLines, replay } from './replay.ts';
 import type { SavedDelta } from './saved-delta.ts';
 
@@ -38,29 +38,29 @@ export type ReplayedPart = Pick<LogLines, 'path' | 'lines' | 'bytes'> & {
   load?(connection: DuckDBConnection, delta: string): Promise<SavedDelta | null>;
 };
 
-/** How a delta changes. */
+/** The effect of changes on the purchases of a delta. */
 export type Applied = {
   /** The change of the number of purchases. */
   readonly purchases: number;
-  /** Of the purchases as they are now, at least the earliest and the latest; microseconds since 1970. */
+  /** `created_at` of changed purchases, at least the earliest and the latest; microseconds since 1970. */
   readonly instants: readonly bigint[];
 };
 
 /**
- * Up to so many lines are applied one by one: the statements that replay a log take 45 ms for 25
- * records as for 1,000, which one by one take 8 and 20.
+ * Up to this number, lines are applied one by one: the statements that replay a log take 45 ms for 25
+ * records and for 1,000. One by one, 25 records take 8 ms, and 1,000 take 20 ms.
  */
 export const maxLinesOneByOne = 2_000;
 
-/** Up to so many bytes: decoding them blocks the event loop for 10 ms. */
-export const maxBytesOneByOne = 2 ** 19;
+/** Up to this number, bytes are decoded in JavaScript, which blocks the event loop for 10 ms. */
+const maxBytesOneByOne = 2 ** 19;
 
 const isReplayed = ({ lines, bytes }: Pick<LogLines, 'lines' | 'bytes'>): boolean =>
   lines > maxLinesOneByOne || bytes > maxBytesOneByOne;
 
 /**
- * Creates the delta of a base, attached as `catalogs.delta`, with a part of a log. `otherwise` is an
- * instant near those of the purchases, in case that there are none yet.
+ * Creates the delta of a base, attached as `catalogs.delta`, with a part of a log. `otherwise` is the
+ * instant of the placeholder row if there are no purchases yet.
  */
 export async function createDelta(
   connection: DuckDBConnection,
@@ -103,7 +103,7 @@ export async function createDelta(
 
 const unchanged: Applied = { purchases: 0, instants: [] };
 
-/** What a delta changes. */
+/** Reads the effect of all changes of a delta. */
 export async function readApplied(
   connection: DuckDBConnection,
   { delta }: StoreCatalogs,
@@ -170,7 +170,7 @@ export async function updatePreviousChanges(
   });
 }
 
-/** With the row of sign 0 if the delta is new. */
+/** Writes changed purchases, and the placeholder row of sign 0 if the delta is new. */
 async function writeChanges(
   connection: DuckDBConnection,
   { catalogs, dictionaryKeys, previousChanges }: Delta,
@@ -198,7 +198,7 @@ const createdAt = purchaseColumns.findIndex(({ name }) => name === 'created_at')
 const instantsOf = (changed: readonly ChangedPurchase[]): bigint[] =>
   changed.flatMap(({ row }) => (row === null ? [] : [row[createdAt] as bigint]));
 
-/** Removes purchases from what base and delta show together, and returns how many those were. */
+/** Removes those of the purchases that base and delta have, and returns their number. */
 async function supersede(
   connection: DuckDBConnection,
   { base, delta }: StoreCatalogs,
@@ -210,7 +210,7 @@ async function supersede(
     sql`delete from ${change} where sign > 0 and id in (${listed(ids, 'bigint')})`,
   );
   const removed = Number(deleted?.[0] as bigint);
-  // Each statement takes two milliseconds to plan and to run.
+  // Without a base, two statements less save two milliseconds each.
   if (base === emptyBase) return removed;
   const known = await queryRows(
     connection,

@@ -9,8 +9,7 @@ import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 /** A customer's id, or a label. */
 export type DictionaryValue = bigint | string;
 
-/** The keys of a dictionary by value. */
-export type Keys = ReadonlyMap<DictionaryValue, number>;
+export type KeysByValue = ReadonlyMap<DictionaryValue, number>;
 
 /**
  * Returns the keys of values, and inserts those that base and delta lack into the delta. Call it
@@ -19,16 +18,15 @@ export type Keys = ReadonlyMap<DictionaryValue, number>;
 export type DictionaryKeys = (
   connection: DuckDBConnection,
   wanted: ReadonlyMap<Dictionary, ReadonlySet<DictionaryValue>>,
-) => Promise<ReadonlyMap<Dictionary, Keys>>;
+) => Promise<ReadonlyMap<Dictionary, KeysByValue>>;
 
 /** The next key of each dictionary. */
-export type NextKeys = Map<Dictionary, number>;
+type NextKeys = Map<Dictionary, number>;
 
-/** The keys of empty dictionaries begin with these. */
 export const firstKeys = (): NextKeys =>
   new Map(dictionaries.map((each) => [each, firstKey(each)]));
 
-/** The keys that follow those of base and delta. */
+/** Reads the next key of each dictionary of base and delta. */
 export async function readNextKeys(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,

@@ -19,7 +19,7 @@ import {
   storedColumns,
 } from '../format/layout.ts';
 import { quarterHourOf } from '../format/quarter-hours.ts';
-import type { DictionaryKeys, DictionaryValue, Keys } from './dictionary-keys.ts';
+import type { DictionaryKeys, DictionaryValue, KeysByValue } from './dictionary-keys.ts';
 
 /** The columns of encoded purchases, in the order of the table `purchase`. */
 const encodedColumns = purchaseColumns.flatMap(storedColumns);
@@ -40,7 +40,7 @@ export const encodedTypes = typesOf(encodedColumns);
 
 /**
  * Encodes rows as columns of the table `purchase`, and extends the dictionaries. Looking up keys here
- * takes 2 ms for 25 rows. Joins with ten dictionaries take 35 (`replay.ts`).
+ * takes 2 ms for 25 rows. Joins with ten dictionaries take 35 ms (`replay.ts`).
  */
 export async function encodePurchases(
   connection: DuckDBConnection,
@@ -63,10 +63,10 @@ export async function encodePurchases(
 }
 
 /**
- * The row of sign 0, with its sign. DuckDB groups dense keys by direct addressing only if it knows their
- * minimum and maximum in each part of a UNION. It knows none of a part that is empty or that a filter
- * excludes as a whole, and then hashes all rows of the base: that took twenty times as long. Queries
- * for statistics always read this row. `instant` is near those of the purchases, and no customer has its key.
+ * Encodes the placeholder: the row of sign 0. DuckDB groups dense keys by direct addressing only if it
+ * knows their minimum and maximum in each part of a UNION. If a part is empty, or a filter excludes the
+ * whole part, DuckDB hashes all rows of the base, which took twenty times as long. So queries for
+ * statistics always read this row. `instant` is near those of the purchases. No customer has its key.
  */
 export function encodePlaceholder(instant: bigint): DuckDBValue[] {
   const keys = new Map([[0n, placeholderCustomer]]);
@@ -80,7 +80,7 @@ export function encodePlaceholder(instant: bigint): DuckDBValue[] {
 function encodedColumnsOf(
   { name, kind }: PurchaseColumn,
   values: readonly PurchaseRow[number][],
-  keys: Keys | undefined,
+  keys: KeysByValue | undefined,
 ): DuckDBValue[][] {
   const keyOf = (value: DictionaryValue) => keys?.get(value) ?? null;
   if (kind === 'customer_id') return [[...values], values.map((value) => keyOf(value as bigint))];

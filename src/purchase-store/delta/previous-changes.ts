@@ -14,8 +14,8 @@ import {
 } from './previous-differences.ts';
 
 /**
- * The table `previous_change` of a delta. Its signed rows are the difference between what the base says of
- * previous purchases (previous-purchases.ts), and what it would say of the purchases as they are now:
+ * The table `previous_change` of a delta. Its signed rows are the difference between the previous purchases
+ * that the base stores (previous-purchases.ts) and those of the current purchases:
  *
  * - sign -1: a purchase of the base that was changed or deleted, or that has another previous one now;
  * - sign 1: a changed or added purchase, or one that has another previous one now.
@@ -23,17 +23,17 @@ import {
  * Its payment statuses are those of `previousStatus`.
  */
 export type PreviousChanges = {
-  /** These purchases have been changed. */
+  /** Notes changed purchases for the next `update`. */
   add(ids: readonly bigint[]): void;
-  /** Makes the table, or brings it up to date. After a failure, the delta must be created again. */
+  /** Creates or updates the table. After a failure, the delta must be created again. */
   update(connection: DuckDBConnection): Promise<void>;
 };
 
-/** If more purchases than these have been changed, the table is made anew. */
+/** If more purchases have changed, `update` creates the table again. */
 const maxChanged = 5_000;
 
 /**
- * `firstQuarter` is the quarter of an hour of the base's earliest purchase. `isMade` if a saved delta has
+ * `firstQuarter` is the quarter of an hour of the base's earliest purchase. `isMade`: a saved delta has
  * the table.
  */
 export function createPreviousChanges(
@@ -42,10 +42,10 @@ export function createPreviousChanges(
   isMade: boolean,
 ): PreviousChanges {
   const table = `${catalogs.delta}.previous_change`;
-  /** Since the table was made; null if it has to be made. */
+  /** Purchases that changed since the last `update`; null if the table must be created. */
   let changed: Set<bigint> | null = isMade ? new Set() : null;
 
-  /** Those of changed purchases, or of all changes. */
+  /** Reads the customers of the purchases `ids`, or of all changes if `ids` is null. */
   const customersOf = async (
     connection: DuckDBConnection,
     statusKey: Sql,

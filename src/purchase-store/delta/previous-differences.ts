@@ -12,7 +12,7 @@ const status = labelKey('payment_status');
 const ofAny = previousQuarters.ofAny.name;
 const ofStatus = previousQuarters.ofStatus.name;
 
-/** Of the table `previous_change`. */
+/** The columns of the table `previous_change`. */
 const columns = [
   { name: 'sign', type: 'tinyint' },
   { name: 'customer_key', type: 'integer' },
@@ -26,7 +26,7 @@ const columns = [
 export const columnDefinitions = columns.map(({ name, type }) => `${name} ${type} not null`).join();
 export const columnTypes = typesOf(columns);
 
-/** The rows of the table `previous_change` of these customers, by column. `none` is as in the base. */
+/** The rows of the table `previous_change` of these customers, by column. `none` stands for no previous purchase. */
 export async function differencesOf(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
@@ -58,20 +58,20 @@ export async function differencesOf(
 type Entry = {
   readonly kind: Kind;
   readonly customer: number;
-  /** That of `previousStatus`. */
+  /** The payment status, as `previousStatus` maps it. */
   readonly status: number;
   readonly quarter: number;
-  /** Microseconds since 1970; null of `last`. */
+  /** Microseconds since 1970; null for an entry of the kind `last`. */
   readonly createdAt: bigint | null;
   readonly id: bigint;
-  /** Of the base; 0 otherwise. */
+  /** The previous quarters that the base stores; 0 for entries of other kinds. */
   readonly ofAny: number;
   readonly ofStatus: number;
-  /** Of changes. A base may have several states of a purchase, all of which were removed. */
+  /** The sum of a change's signs. It may be less than -1, because a base may have a purchase twice. */
   readonly sign: number;
 };
 
-/** In the order of entries of one purchase. `last` is the last quarter of a customer and status in the base. */
+/** Kinds in the order of one purchase's entries. `last` is the last quarter of a customer and status in the base. */
 const kinds = ['removed', 'base', 'added', 'last'] as const;
 type Kind = (typeof kinds)[number];
 
@@ -88,21 +88,22 @@ const entryOf = (values: readonly DuckDBValue[]): Entry => ({
 });
 
 /**
- * Selects the rows of a delta without those that differ from the base in other columns only. `statusKey` is
- * that of `previousStatus`.
+ * Selects the changes of a delta that may change a previous purchase: customer, instant or status differ
+ * from the base. `statusKey` is the result of `previousStatus`.
  */
 export const movedPurchases = (delta: string, statusKey: Sql, condition: Sql): Sql => sql`
   select customer_key, created_at, id, sum(sign)::integer as sign, ${statusKey} as ${raw(status)}, ${raw(quarter)}
   from ${raw(delta)}.change where sign <> 0 and ${condition}
   group by all having sum(sign) <> 0`;
 
-/** Of more customers, the purchases are read twice instead of kept. */
+/** The purchases of more customers are read twice instead of materialized. */
 const maxKept = 1_000;
 
 /**
- * The entries of each customer: the last quarters, and then purchases in the order of creation. Of the base, only
- * those that can have another previous purchase now: those with a change of their customer since the previous
- * one of the same status. Ordering all purchases of the customers took three times as long.
+ * Selects the entries of each customer: the last quarters, then purchases in the order of creation. A
+ * purchase of the base is an entry only if its previous purchase may differ now: its customer has a change
+ * since the previous one of the same status. Ordering all purchases of the customers took three times as
+ * long.
  */
 function entriesOf(
   { base, delta }: StoreCatalogs,
@@ -143,11 +144,11 @@ function entriesOf(
 
 /** Purchases of one customer, or of one customer and status, in the order of creation. */
 class Chain {
-  /** Of the previous purchases in the base: first of those that will follow, then of each added one. */
+  /** The base's quarter before the next purchase, while entries are read backwards; the last quarter at first. */
   followedFrom: number;
-  /** The last purchase of the base that was read. */
+  /** The quarter of the last purchase of the base that was read. */
   #ofBase: number;
-  /** The last one of now, up to the one that was read. */
+  /** The quarter of the last current purchase, up to the entry that was read. */
   #ofNow: number;
 
   constructor(none: number) {
@@ -157,8 +158,8 @@ class Chain {
   }
 
   /**
-   * Reads a purchase, whose previous one in the base is `before`, and returns the previous one of now: no change
-   * has removed the one before unless it was read.
+   * Reads the next purchase, and returns the quarter of its previous purchase now. `before` is the previous
+   * quarter in the base. Removed purchases are always entries, so a purchase that is no entry exists.
    */
   read({ quarter, kind }: Entry, before: number, isPresent: boolean): number {
     const now = before === this.#ofBase ? this.#ofNow : Math.max(before, this.#ofNow);
@@ -170,7 +171,7 @@ class Chain {
 
 type Previous = { readonly ofAny: number; readonly ofStatus: number };
 
-/** The rows of one customer. `none` is in place of the quarter of a previous purchase if there is none. */
+/** The rows of one customer. `none` stands for no previous purchase. */
 function* differencesOfCustomer(
   entries: readonly Entry[],
   none: number,
@@ -206,8 +207,8 @@ function* differencesOfCustomer(
 }
 
 /**
- * The previous purchases in the base, of those of the base and of added ones. An added one has those of the
- * next purchase in the base, or else the last ones.
+ * The previous quarters in the base, for purchases of the base and for added ones. An added purchase has
+ * those of the next purchase in the base, or else the last quarters.
  */
 function previousInBase(
   entries: readonly Entry[],

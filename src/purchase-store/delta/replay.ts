@@ -7,23 +7,23 @@ import {
   purchaseColumns,
 } from '../../domain/purchase.ts';
 import { queryRows, quotePath } from '../../duckdb/connection.ts';
-import { type EncodedTable, encodedPurchases, extendDictionaries } from '../format/encoding.ts';
+import { type EncodedTable, encodedPurchases, extendDictionaries } from '../format/encode-sql.ts';
 import { entriesOfDelta, supersededColumns } from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
-import { escapes } from './records.ts';
+import { escapes } from './decode-records.ts';
 
 /** Lines of a log after those that a delta shows. */
 export type LogLines = {
-  /** Of the log. */
   readonly path: string;
-  /** The lines of the log before these. */
+  /** The number of earlier lines of the log. */
   readonly shownLines: number;
   readonly lines: number;
   readonly bytes: number;
   read(): Buffer;
 };
 
-const types: Readonly<Record<PurchaseColumnKind, string>> = {
+/** DuckDB's types of the fields of a record. */
+export const fieldTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   purchase_id: 'bigint',
   customer_id: 'bigint',
   cents: 'bigint',
@@ -33,9 +33,9 @@ const types: Readonly<Record<PurchaseColumnKind, string>> = {
   coupons: 'varchar',
 };
 
-const isText = ({ kind }: PurchaseColumn): boolean => types[kind] === 'varchar';
+const isText = ({ kind }: PurchaseColumn): boolean => fieldTypes[kind] === 'varchar';
 
-/** `value` without the escapes of COPY (records.ts). Lists of the parts between backslashes took gigabytes. */
+/** `value` without the escapes of COPY (decode-records.ts). Splitting texts at backslashes took gigabytes. */
 function unescaped(value: string): string {
   const unmarked = `replace(${value}, '\\\\', chr(0))`;
   const rest = Object.entries(escapes).reduce(
@@ -46,9 +46,9 @@ function unescaped(value: string): string {
 }
 
 /**
- * Replays lines of a log, within a transaction, and returns the ids of the purchases that they name; none
+ * Replays lines of a log, within a transaction, and returns the ids of the changed purchases; no ids
  * if the delta `isNew`. Reading 20,000 records row by row took 0.7 s with a base of a million purchases,
- * and 0.17 in this way.
+ * and 0.17 s in this way.
  */
 export async function replay(
   connection: DuckDBConnection,
@@ -77,13 +77,13 @@ export async function replay(
   return ids.map(([id]) => id as bigint);
 }
 
-/** Fills the temp table `record`: each changed purchase once, as it is after the last line. */
+/** Fills the temp table `record`: each changed purchase once, in its last state. */
 function readRecords({
   path,
   lines,
   shownLines,
 }: Pick<LogLines, 'path' | 'lines' | 'shownLines'>): string {
-  const columns = purchaseColumns.map(({ name, kind }) => `'${name}': '${types[kind]}'`);
+  const columns = purchaseColumns.map(({ name, kind }) => `'${name}': '${fieldTypes[kind]}'`);
   const values = purchaseColumns.map((column) =>
     isText(column) ? `${unescaped(column.name)} as ${column.name}` : column.name,
   );

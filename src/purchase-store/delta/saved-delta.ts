@@ -12,7 +12,7 @@ export type SavedDelta = Pick<Current, 'layoutVersion' | 'base' | 'log'> & {
   readonly position: number;
   readonly lines: number;
   readonly records: number;
-  /** Of the last batch: a log that was cut off may have others there now. */
+  /** The checksum of the last batch: after a log was cut off, other batches may follow there. */
   readonly checksum: number | null;
 };
 
@@ -24,8 +24,8 @@ export function removeSavedDelta(directory: string, log: string): void {
   rmSync(join(directory, savedDeltaOf(log)), { force: true });
 }
 
-/** Writes a delta to a DuckDB file beside the log, in the place of an earlier one. */
-export async function saveDelta(
+/** Writes a delta to a DuckDB file beside the log, and replaces an earlier file. */
+export async function writeSavedDelta(
   connection: DuckDBConnection,
   delta: string,
   directory: string,
@@ -47,7 +47,7 @@ export async function saveDelta(
       connection,
       sql`create or replace table ${raw(file)}.saved as select ${JSON.stringify(saved)} as content`,
     );
-    // Writes the file to the disk.
+    // A checkpoint syncs the file to the disk.
     await connection.run(`checkpoint ${file}`);
     await detach(connection, file);
     renameSync(unfinished, path);
@@ -58,10 +58,11 @@ export async function saveDelta(
 }
 
 /**
- * Loads the saved delta of a log into an empty database if `isShown`. Otherwise returns null and loads
- * nothing; also if the file is damaged, which is then removed if it can be: the log has all that it shows.
+ * Loads the saved delta of a log into an empty database. Returns null and loads nothing if there is no
+ * file, if `isShown` returns false, or if the file is damaged. A damaged file is removed, because the log
+ * has all that it shows.
  */
-export async function loadDelta(
+export async function loadSavedDelta(
   connection: DuckDBConnection,
   delta: string,
   directory: string,

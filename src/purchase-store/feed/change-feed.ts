@@ -19,20 +19,20 @@ import {
 } from '../format/current.ts';
 import { layoutVersion } from '../format/layout.ts';
 import { DamagedLogError } from '../format/log.ts';
+import { organizationWatermark, servedSourceOf } from '../ticks/organization-watermark.ts';
 import { createTickReader } from '../ticks/published-tick.ts';
-import { servedSourceOf, shownWatermark } from '../ticks/shown.ts';
 import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
 import { createChangeWatcher, type Wanted } from './change-watcher.ts';
-import { beginOfLog, findEnd, readChanges } from './changes.ts';
+import { beginOfLog, findEnd, readFeedPage } from './feed-page.ts';
 
-/** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
+/** Organizations whose CURRENT, damaged files and end of published batches are cached. */
 const maxOrganizations = 10_000;
 
 type StampedCurrent = { readonly stamp: string; readonly current: Current };
 
 type FeedOptions = {
   readonly dataDirectory: string;
-  /** Receives each damage once. The worker receives a report of it. */
+  /** Receives the errors of damaged files, which are also reported to the worker. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
@@ -69,12 +69,12 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
     return read;
   };
 
-  /** In this order: CURRENT and the log then have all that the tick has published. */
+  /** Reads the tick before CURRENT, so that CURRENT and the log have all that the tick has published. */
   const view = (organizationId: bigint, source: string | null) => {
     const tick = ticks.of(organizationId);
     const found = currentOf(organizationId);
     if (found === null || servedSourceOf(found.current) !== source) throw new NoChangeFeedError();
-    const { asOf } = shownWatermark(organizationId, found.current, tick);
+    const { asOf } = organizationWatermark(organizationId, found.current, tick);
     return { ...found, published: tick?.tick ?? 0, asOf };
   };
 
@@ -90,7 +90,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
       try {
         if (position !== null) {
           const range = { after: position, limit };
-          const { next, ...changes } = readChanges(directory, current, published, range);
+          const { next, ...changes } = readFeedPage(directory, current, published, range);
           const page = { ...changes, next: encodePosition(next), asOf };
           return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
         }

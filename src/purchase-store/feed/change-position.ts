@@ -9,7 +9,7 @@ export type ChangePosition = {
   /** The records of this batch before the position. If there are any, the batch exists. */
   readonly record: number;
   /**
-   * Of this batch if `record` is not 0, otherwise of the one before it; null at the begin of a log. After
+   * The checksum of this batch, or of the batch before if `record` is 0; null at the begin of a log. After
    * a crash of the machine, other batches may follow at the same place.
    */
   readonly checksum: number | null;
@@ -27,7 +27,7 @@ export const encodePosition = ({ log, batch, record, checksum }: ChangePosition)
     checksum?.toString(base) ?? '',
   ].join('.');
 
-/** Throws UnknownPositionError if the text is of another store. */
+/** Throws UnknownPositionError if the text comes from another store. */
 export function decodePosition(text: string): ChangePosition {
   const [, log, batch = '', record = '', checksum = ''] = pattern.exec(text) ?? [];
   if (log === undefined) throw new UnknownPositionError();

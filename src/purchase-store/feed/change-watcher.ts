@@ -7,15 +7,15 @@ import type { TickReader } from '../ticks/published-tick.ts';
 /** A request waits for changes of its organization after the end of its log. */
 export type Wanted = {
   readonly organizationId: bigint;
-  /** Of the file CURRENT that names the log. */
+  /** The stamp of the file CURRENT that names the log. */
   readonly stamp: string;
   readonly log: string;
-  /** The end of what the tick that was read last has published. */
+  /** The end of the published batches that the request has read. */
   readonly end: number;
 };
 
 const intervalMs = 50;
-/** Joins and builds publish without a new snapshot, and some replace CURRENT. */
+/** Joins and builds publish without a new snapshot, so all requests are checked at least this often. */
 const maxSweepAgeMs = 1_000;
 
 /** Looks for changes of waiting requests. */
@@ -23,14 +23,14 @@ export function createChangeWatcher(dataDirectory: string, ticks: TickReader): W
   let seen = '';
   let sweptAt = 0;
   return createWaiters<Wanted>(intervalMs, (waiters) => {
-    // Before the logs: these then have all that the ticks have published.
+    // Ticks are read before the logs, so that the logs have all that the ticks have published.
     const snapshots = ticks.snapshots();
     const now = performance.now();
     const isWhole = now - sweptAt >= maxSweepAgeMs;
     if (snapshots === seen && !isWhole) return;
     seen = snapshots;
     if (isWhole) sweptAt = now;
-    /** Of several requests that wait for the same. */
+    /** Results of this sweep, because several requests may wait at the same position. */
     const known = new Map<string, boolean>();
     for (const { organizationId, stamp, log, end, wake } of waiters) {
       const key = `${log} ${end} ${stamp}`;

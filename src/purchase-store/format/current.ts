@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { encodeId } from '../../domain/public-id.ts';
 
-export const instantText = z.string().regex(/^\d+$/).transform(BigInt);
+const instantText = z.string().regex(/^\d+$/).transform(BigInt);
 
 /** A snapshot of the operational database, and the token that proves that its history includes it. */
 export const watermarkFields = {
-  /** Of the snapshot's transaction; microseconds since 1970. */
+  /** The start of the snapshot's transaction, in microseconds since 1970. */
   asOf: instantText,
   /** `pg_snapshot` as text. */
   snapshot: z.string(),
@@ -17,7 +17,7 @@ export const watermarkFields = {
 
 const logName = z.string().regex(/^log-[0-9a-f]+\.tsv$/);
 
-/** A part of a log that CURRENT named before, or that has the changes until its successor (changes.ts). */
+/** A part of a log that CURRENT named before, or that has the changes until its successor (feed-page.ts). */
 const replacedLog = z.object({
   log: logName,
   begin: z.number().int(),
@@ -41,13 +41,13 @@ const current = z.object({
   logBytes: z.number().int(),
   /** The organization and its database (postgres/source-identity.ts). */
   source: z.string(),
-  /** Of the table and its triggers. While it stays the same, the change log has all changes. */
+  /** The fingerprint of the table and its triggers. While it stays the same, the change log has all changes. */
   fingerprint: z.string(),
   /** The tick that was published last when CURRENT was written. Later ticks include the organization. */
   tick: z.number().int(),
-  /** What base and log show together up to this tick. */
+  /** The watermark of base and log, until a later tick includes the organization. */
   ...watermarkFields,
-  /** When CURRENT was written. */
+  /** The number of purchases when CURRENT was written. */
   purchases: z.number().int(),
   /** The change feed before `logBytes` of the log, the oldest part first. Their files may be missing. */
   replacedLogs: z.array(replacedLog).default([]),

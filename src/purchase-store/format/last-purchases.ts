@@ -24,7 +24,7 @@ export async function previousStatus(connection: DuckDBConnection, entries: Sql)
   );
 }
 
-/** Selects the columns of `Keys` for purchases with the dictionaries of a base. */
+/** Selects the columns of `PurchaseKeys` for purchases with the dictionaries of a base. */
 export async function keyColumns(connection: DuckDBConnection, base: string): Promise<Sql> {
   const entries = raw(`${base}.${labelTable('payment_status')}`);
   const ofStatus = await previousStatus(connection, entries);
@@ -32,22 +32,22 @@ export async function keyColumns(connection: DuckDBConnection, base: string): Pr
 }
 
 /** Customers, statuses (`previousStatus`) and quarters of an hour of purchases, in the order of creation. */
-export type Keys = readonly [
+export type PurchaseKeys = readonly [
   customers: readonly number[],
   statuses: readonly number[],
   quarters: readonly number[],
 ];
 
-/** The quarters of an hour of previous purchases; see `previousQuarters` of the purchase store. */
+/** The quarters of an hour of previous purchases (previous-purchases.ts). */
 export type PreviousQuarters = { readonly ofAny: number[]; readonly ofStatus: number[] };
 
 /**
- * Knows the last purchases of all customers of a base while purchases are added to it. In DuckDB, this would be
- * a window function, and two threads in that of DuckDB 1.5 made DuckDB invalidate its instance.
+ * Tracks the last purchase of each customer of a base while purchases are added. SQL would need a window
+ * function, and two threads in DuckDB 1.5's window operator made DuckDB invalidate its instance.
  */
 export type PreviousPurchases = {
   /** Adds purchases that are later than all before. */
-  add(keys: Keys): PreviousQuarters;
+  add(keys: PurchaseKeys): PreviousQuarters;
 };
 
 export function createPreviousPurchases(): PreviousPurchases {
@@ -78,7 +78,7 @@ export function createPreviousPurchases(): PreviousPurchases {
 
 /** The last quarter of an hour by customer. */
 class LastQuarters {
-  /** Plus one; 0 without a purchase. */
+  /** By customer: the quarter plus one, or 0 without a purchase. */
   #quarters = new Int32Array(1024);
 
   replace(customer: number, quarter: number): number | undefined {

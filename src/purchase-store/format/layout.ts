@@ -12,8 +12,7 @@ import { creationQuarter } from './quarter-hours.ts';
 
 /**
  * The layout of an organization's files. The worker rebuilds files of another version, so every
- * change below, in `log.ts` or in `current.ts` needs a new number; so does one of what a delta has, which
- * the worker saves.
+ * change below, in `log.ts`, in `current.ts`, or of the content of a saved delta needs a new number.
  *
  * A base, a DuckDB file, holds purchases in the order of creation. A delta, in DuckDB's memory, holds
  * the signed rows by which the purchases of a later tick differ (relations.ts), those by which their
@@ -133,7 +132,7 @@ const previousColumnsSql = Object.values(previousQuarters)
 const dictionaryTable = (catalog: string, { table, value, name }: Dictionary): string =>
   `create table ${catalog}.${table} (key integer not null, ${value} ${name === 'customer' ? 'bigint' : 'varchar'} not null);`;
 
-/** Where a file has the entries of a dictionary. */
+/** The table with a dictionary's entries in a base or a delta. */
 export type Entries = {
   readonly table: string;
   /** The position of the dictionary in a table with the entries of all; null in a table of its own. */
@@ -145,13 +144,13 @@ export const entriesOfBase = (catalog: string, { table }: Dictionary): Entries =
   dictionary: null,
 });
 
-/** A delta has one table for all dictionaries: each more would take 0.8 ms to create and fill. */
+/** A delta has one table for all dictionaries: each further table takes 0.8 ms to create and fill. */
 export const entriesOfDelta = (catalog: string, dictionary: Dictionary): Entries => ({
   table: `${catalog}.entry`,
   dictionary: positionOf(dictionary),
 });
 
-/** In `dictionaries`. */
+/** The position of a dictionary in `dictionaries`. */
 export const positionOf = ({ name }: Dictionary): number =>
   dictionaries.findIndex((each) => each.name === name);
 

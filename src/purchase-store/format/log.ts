@@ -22,7 +22,7 @@ export type Batch = {
   readonly begin: number;
   readonly end: number;
   readonly records: number;
-  /** Of the log, up to here. */
+  /** The records of the log up to the end of the batch. */
   readonly totalRecords: number;
   readonly checksum: number;
 };
@@ -30,7 +30,7 @@ export type Batch = {
 /** Lines of a batch besides its records. */
 export const linesPerBatch = 2;
 
-/** The log differs from what was appended to it. Only the message passes from an export process to the API. */
+/** The log differs from the content that was appended. Only the message passes from an export process to the API. */
 export class DamagedLogError extends Error {
   override readonly name = 'DamagedLogError';
 
@@ -76,7 +76,7 @@ export function* readBatches(
     const lastLine = content.indexOf(endOfBatch, firstLine) + 1;
     const end = lastLine === 0 ? 0 : content.indexOf(newline, lastLine) + 1;
     if (end === 0 && tick > published) return;
-    // A batch of a later tick too: a flipped bit of the first line may have made it later.
+    // Batches of later ticks are verified too: a flipped bit may have changed the tick in the first line.
     const batch = end === 0 ? null : decodeBatch(content, begin, lastLine, end);
     if (batch?.tick !== tick) throw damaged(position + begin);
     if (tick > published) return;
@@ -152,7 +152,7 @@ export function* scanLog(
   }
 }
 
-/** What the last line of the batch after `begin` that ends at `end` says; null if none ends there. */
+/** Reads the last line of the batch that ends at `end`; null if no batch after `begin` ends there. */
 export function batchBefore(
   descriptor: number,
   begin: number,
@@ -165,7 +165,7 @@ export function batchBefore(
   return { tick, totalRecords, checksum };
 }
 
-/** The checksum of the batch after `begin` that ends at `end`; null if none ends there. */
+/** The checksum of the batch that ends at `end`; null if no batch after `begin` ends there. */
 export const checksumBefore = (descriptor: number, begin: number, end: number): number | null =>
   batchBefore(descriptor, begin, end)?.checksum ?? null;
 

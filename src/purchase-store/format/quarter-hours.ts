@@ -10,7 +10,7 @@ export const quarterHour = 900_000_000n;
 /** The column with the quarter of an hour of `created_at`. */
 export const creationQuarter = { name: 'created_quarter_hour', type: 'integer' } as const;
 
-/** The quarter of an hour of an instant in microseconds. */
+/** `instant` is in microseconds. */
 export const quarterHourOf = (instant: bigint): number =>
   Number((instant - earliestInstant) / quarterHour);
 

@@ -8,18 +8,18 @@ import { isOfShard, type Shard, shardName } from './shard.ts';
 
 const watermark = z.object(watermarkFields);
 
-/** What an organization or all organizations of a tick show. */
+/** The watermark of a tick, or of an exception of it. */
 export type TickWatermark = z.output<typeof watermark>;
 
 const exceptions = z.record(z.string().regex(/^\d+$/), watermark);
 
 /**
- * Organizations that a tick does not include, by id: they are loading, behind, or failing. They show this
- * watermark, or that of CURRENT if it is later.
+ * The watermarks of organizations that a tick does not include, by id: they are loading, behind, or
+ * failing (organization-watermark.ts).
  */
 export type Exceptions = Readonly<z.output<typeof exceptions>>;
 
-/** What a worker has published. */
+/** A published tick, with the name of the file of its exceptions. */
 const published = {
   /** The number of the tick. Each publication has a greater one, also after a restart. */
   tick: z.number().int(),
@@ -43,7 +43,7 @@ const storedTick = z.object({
   layoutVersion: z.literal(layoutVersion),
   shard: z.object({ number: z.number().int(), of: z.number().int() }),
   ...published,
-  /** Of the table and its triggers (Current). */
+  /** The fingerprint of the table and its triggers, as in CURRENT. */
   fingerprint: z.string(),
   /** The identity of the database (postgres/source-identity.ts). */
   database: z.string(),
@@ -182,7 +182,7 @@ export function createTickReader(dataDirectory: string): TickReader {
       const stamp = stampOf(path);
       const before = known.get(name);
       const content = before?.stamp === stamp ? before : read(path, stamp, before);
-      // An unreadable file never makes an instant go back.
+      // The earlier content of an unreadable file stays, so that no instant goes back.
       const usable = content ?? before;
       if (usable !== undefined) latest.set(name, usable);
     }

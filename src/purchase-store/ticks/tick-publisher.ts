@@ -14,7 +14,7 @@ import {
 } from './published-tick.ts';
 import { type Shard, shardName } from './shard.ts';
 
-export type TickPublisher = {
+type TickPublisher = {
   /**
    * Publishes a tick. Exceptions that are the same object as before are not written again. Not synced to the
    * disk: `boot` tells what a crash of the machine may lose.

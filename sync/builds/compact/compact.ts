@@ -2,15 +2,20 @@ import { join } from 'node:path';
 import { invalidatesInstance } from '../../../src/duckdb/damage.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
 import { linesById } from '../../../src/purchase-store/format/log.ts';
-import { isUpsert, type Records } from '../../capture/records.ts';
+import { isUpsert, type Records } from '../../capture/log-records.ts';
 import { isFileDamage } from '../../failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
-import { changesIn, createLog, publishedBatches, visibleAtOnce } from '../../files/log-files.ts';
+import {
+  changesIn,
+  createLogFile,
+  publishedBatches,
+  visibleAtOnce,
+} from '../../files/log-files.ts';
 import type { Organization } from '../../organization.ts';
 import { maxBytesWithoutBase } from '../../tick/byte-limits.ts';
 import type { Compacted } from '../builder.ts';
 import { discardFiles, type NewFiles, noGap, publishFiles } from '../new-files.ts';
-import { type MergeOptions, merge } from './merge.ts';
+import { type MergeOptions, mergeIntoBase } from './merge-into-base.ts';
 import { isWorthSaving, saveDelta } from './save-delta.ts';
 
 /** Merges base and log into a new base; or shortens the log if its few purchases need no base. */
@@ -31,11 +36,12 @@ export async function compact(
   const tick = publishedTick();
   const shortened =
     current.base === null ? shorten(path, tick, options.maxPurchasesWithoutBase) : null;
-  const log = createLog(directory);
+  const log = createLogFile(directory);
   let files: NewFiles = { organization, base: null, log, purchases: 0 };
   try {
     if (shortened !== null) log.append(shortened.records);
-    const { base, purchases, ...merged } = shortened ?? (await merge(options, current, tick));
+    const { base, purchases, ...merged } =
+      shortened ?? (await mergeIntoBase(options, current, tick));
     let { position } = merged;
     const appendUntil = (published: number) => {
       for (const batch of publishedBatches(path, published, position)) {
@@ -46,7 +52,7 @@ export async function compact(
     files = { ...files, base, purchases };
     appendUntil(publishedTick());
     const compacted = { ...current, base, log: log.name, logBytes: 0, purchases };
-    // The queries after the publication wait for what they replay.
+    // Queries after the publication wait while they replay the log.
     if (
       isWorthSaving(changesIn({ current: compacted, end: log.end() }), options.minUnsavedChanges)
     ) {

@@ -2,17 +2,17 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { withConnection } from '../../../src/duckdb/connection.ts';
-import { loadDelta, type SavedDelta } from '../../../src/purchase-store/delta/saved-delta.ts';
+import { loadSavedDelta, type SavedDelta } from '../../../src/purchase-store/delta/saved-delta.ts';
 import type { Current } from '../../../src/purchase-store/format/current.ts';
 import { type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
 import { requireSpace } from '../../files/disk-space.ts';
 import { syncToDisk } from '../../files/sync-to-disk.ts';
 import type { StoredSize } from '../../tick/store.ts';
-import type { MergeOptions } from './merge.ts';
+import type { MergeOptions } from './merge-into-base.ts';
 
-/** Readers replay fewer changes as quickly. */
+/** Readers replay fewer changes as quickly as they load a saved delta. */
 const defaultMinUnsavedChanges = 2_500;
-/** Each save writes all changes since the last compaction. */
+/** A share of all changes since the last compaction, because each save writes all of them. */
 const minUnsavedShare = 0.125;
 
 /** Whether readers must replay so many changes that saving them is worth it. */
@@ -23,7 +23,7 @@ export const isWorthSaving = (
 
 /**
  * Saves the delta of a log with the batches of published ticks, and returns the number of its records. The
- * log is on the disk before: after a crash of the machine, it has all that the saved delta shows.
+ * log is synced first: after a crash of the machine, the log has all that the saved delta shows.
  */
 export async function saveDelta(
   { instance, bases, organizationId }: Pick<MergeOptions, 'instance' | 'bases' | 'organizationId'>,
@@ -55,11 +55,11 @@ export async function readSavedRecords(
   let records = 0;
   const note = (saved: SavedDelta) => {
     records = saved.records;
-    // Nothing is loaded.
+    // With false, nothing is loaded.
     return false;
   };
   await withConnection(instance, (connection) =>
-    loadDelta(connection, 'unused', directory, files, note),
+    loadSavedDelta(connection, 'unused', directory, files, note),
   );
   return records;
 }

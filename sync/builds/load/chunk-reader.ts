@@ -1,5 +1,5 @@
+import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
-import type { PurchasePosition } from '../../capture/watermark.ts';
 import { OversizedRowError } from '../../failure.ts';
 import { requireSpace } from '../../files/disk-space.ts';
 import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purchases.ts';
@@ -9,7 +9,7 @@ import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purc
  * with the dictionaries in memory.
  */
 export const maxChunkBytes = 96 * 2 ** 20;
-/** If the purchases have much text: DuckDB takes several times the bytes of a chunk to sort it. */
+/** The maximum if purchases have much text: DuckDB takes several times the bytes of a chunk to sort it. */
 const maxLongChunkBytes = 32 * 2 ** 20;
 
 /** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */

@@ -5,10 +5,10 @@ import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { formatInstant, parseInstant } from '../../../src/domain/instant.ts';
 import { type PurchaseColumn, purchaseColumns } from '../../../src/domain/purchase.ts';
+import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
 import { setLocal } from '../../capture/transaction-settings.ts';
-import type { PurchasePosition } from '../../capture/watermark.ts';
 
 /** Rows that were copied to a file. `until` is the position of the last row, null if no rows follow. */
 export type CopiedChunk = {
@@ -136,6 +136,6 @@ async function drain(
   return { rows, bytes, tail };
 }
 
-/** An id and an instant take less. */
+/** An id and an instant take fewer characters. */
 const tailBytes = 64;
 const partBytes = 2 ** 20;

@@ -4,13 +4,13 @@ import { appendChunks } from '../../../src/duckdb/append.ts';
 import { runStatement, streamChunks } from '../../../src/duckdb/connection.ts';
 import {
   createPreviousPurchases,
-  type Keys,
   keyColumns,
   type PreviousPurchases,
   type PreviousQuarters,
+  type PurchaseKeys,
 } from '../../../src/purchase-store/format/last-purchases.ts';
 
-/** Continues after the purchases that a base has. */
+/** Reads the last purchases of a base, so that a load can continue. */
 export async function continueAfter(
   connection: DuckDBConnection,
   catalog: string,
@@ -55,4 +55,5 @@ export async function insertPurchases(
   await connection.run('drop table previous_purchase');
 }
 
-const columnsOf = (chunk: DuckDBDataChunk): Keys => chunk.getColumns() as unknown as Keys;
+const columnsOf = (chunk: DuckDBDataChunk): PurchaseKeys =>
+  chunk.getColumns() as unknown as PurchaseKeys;

@@ -2,24 +2,21 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import sql, { raw } from 'sql-template-tag';
 import { latestInstant } from '../../../src/domain/instant.ts';
-import {
-  maxPurchaseLineBytes,
-  type PurchaseColumnKind,
-  purchaseColumns,
-} from '../../../src/domain/purchase.ts';
+import { maxPurchaseLineBytes, purchaseColumns } from '../../../src/domain/purchase.ts';
+import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
 import { inTransaction } from '../../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
+import { fieldTypes } from '../../../src/purchase-store/delta/replay.ts';
 import {
   type EncodedTable,
   encodedPurchases,
   extendDictionaries,
-} from '../../../src/purchase-store/format/encoding.ts';
+} from '../../../src/purchase-store/format/encode-sql.ts';
 import { entriesOfBase } from '../../../src/purchase-store/format/layout.ts';
 import { commitToken, confirmSnapshot } from '../../capture/history-token.ts';
 import { whyUnreadableSince } from '../../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
-import type { PurchasePosition } from '../../capture/watermark.ts';
 import { requireSpace } from '../../files/disk-space.ts';
 import { type BaseFile, fitRowGroups, resetBase } from '../base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
@@ -27,7 +24,7 @@ import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
 import { insertPurchases } from './insert-purchases.ts';
 import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
 
-export type LoadOptions = {
+export type BaseLoadOptions = {
   readonly database: Database;
   readonly organizationId: bigint;
   readonly signal: AbortSignal;
@@ -46,7 +43,7 @@ export const defaultChunkRows = 2 * rowGroupRows;
  * one. Each chunk is committed with its end position, so an interrupted load resumes there. The
  * caller completes the load with the changes since `progress.since`.
  */
-export async function loadPurchases(file: BaseFile, options: LoadOptions): Promise<LoadProgress> {
+export async function loadBase(file: BaseFile, options: BaseLoadOptions): Promise<LoadProgress> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
   const { progress: begun } = file;
   if (begun === null || (await whyUnreadableSince(database, begun.since)) !== null) {
@@ -116,7 +113,7 @@ type ConfirmedChunk = CopiedChunk & { readonly token: string };
 /** The position after the last purchase: a load that resumes here reads no rows. */
 const endPosition: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
 
-async function begin(file: BaseFile, { database, organizationId }: LoadOptions): Promise<void> {
+async function begin(file: BaseFile, { database, organizationId }: BaseLoadOptions): Promise<void> {
   await resetBase(file);
   const progress = await withSnapshot(database, async (source) => {
     const since = await confirmSnapshot(database, await takeSnapshot(source));
@@ -157,22 +154,14 @@ async function loadChunk(
   return progress;
 }
 
-const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
-  purchase_id: 'bigint',
-  customer_id: 'bigint',
-  cents: 'bigint',
-  instant: 'timestamp',
-  text: 'varchar',
-  label: 'varchar',
-  coupons: 'varchar',
-};
+const csvTypes = { ...fieldTypes, instant: 'timestamp' };
 
 /**
  * Fills the temp table `loaded` from the CSV of COPY, where NULL is an empty field and '' is "". Two
  * threads took a half more processor time for it, which Postgres needs meanwhile.
  */
 function readChunk(path: string): string {
-  const types = copiedColumns.map(({ name, kind }) => `'${name}': '${textTypes[kind]}'`);
+  const types = copiedColumns.map(({ name, kind }) => `'${name}': '${csvTypes[kind]}'`);
   const values = purchaseColumns.map(({ name, kind }) =>
     // DuckDB rejects an infinite instant here, because it has no microseconds.
     kind === 'instant' ? `epoch_us(${name}) as ${name}` : name,

@@ -10,12 +10,12 @@ import {
   type StoreCatalogs,
 } from '../../../src/purchase-store/format/relations.ts';
 import { type Bases, openStore } from '../../../src/purchase-store/open-store.ts';
-import { streamChanges } from '../../capture/changes.ts';
+import { streamChanges } from '../../capture/changed-purchases.ts';
 import { InsufficientLogError, readSince } from '../../capture/log-sufficiency.ts';
 import type { Watermark } from '../../capture/watermark.ts';
 import { isFileDamage } from '../../failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
-import { createLog, visibleAtOnce } from '../../files/log-files.ts';
+import { createLogFile, visibleAtOnce } from '../../files/log-files.ts';
 import type { Organization } from '../../organization.ts';
 import { maxLogBytes } from '../../tick/byte-limits.ts';
 import type { Prepared } from '../../tick/store.ts';
@@ -30,9 +30,9 @@ import {
   removeNameOfPublished,
 } from '../base-file.ts';
 import type { BuildOptions } from '../builder.ts';
-import { merge } from '../compact/merge.ts';
+import { mergeIntoBase } from '../compact/merge-into-base.ts';
 import { discardFiles, type NewFiles, prepare } from '../new-files.ts';
-import { loadPurchases } from './load-base.ts';
+import { loadBase } from './load-base.ts';
 import type { LoadProgress } from './load-progress.ts';
 
 type LoadLargeOptions = {
@@ -44,8 +44,8 @@ type LoadLargeOptions = {
 };
 
 /**
- * Loads an organization into a base and a log of the changes meanwhile, and compares the totals with
- * Postgres; and all content, if the files replace others. An interrupted load resumes: the unfinished base
+ * Loads an organization into a base, and the changes during the load into a log. Compares the totals with
+ * Postgres, and all content if the files replace others. An interrupted load resumes: the unfinished base
  * stays until CURRENT names the new one, unless its purchases are wrong.
  */
 export async function loadLarge(
@@ -62,7 +62,7 @@ export async function loadLarge(
   const base = await openUnfinishedBase(location);
   let progress: LoadProgress;
   try {
-    progress = await loadPurchases(base, {
+    progress = await loadBase(base, {
       ...location,
       database,
       signal: build.signal,
@@ -77,7 +77,7 @@ export async function loadLarge(
     throw error;
   }
   const name = await finishBase(base, link);
-  const log = createLog(directory);
+  const log = createLogFile(directory);
   let files: NewFiles = { organization, base: name, log, purchases: progress.loaded };
   const mergeFiles = async (): Promise<NewFiles> => {
     const merged = await mergeLog(options, files, build);
@@ -113,14 +113,14 @@ async function mergeLog(
   { signal }: BuildOptions,
 ): Promise<NewFiles> {
   const { loadChunkRows: chunkRows } = options;
-  const merged = await merge(
+  const merged = await mergeIntoBase(
     { ...options, organizationId: organization.id, chunkRows, signal },
     { base, log: log.name, logBytes: log.end().position, asOf: 0n },
     visibleAtOnce,
   );
   const directory = organizationDirectory(options.dataDirectory, organization.id);
   const { base: name, purchases } = merged;
-  return { organization, base: name, purchases, log: createLog(directory) };
+  return { organization, base: name, purchases, log: createLogFile(directory) };
 }
 
 /**

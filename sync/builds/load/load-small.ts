@@ -2,11 +2,11 @@ import { mkdirSync } from 'node:fs';
 import sql from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
-import { streamPurchases } from '../../capture/changes.ts';
+import { streamAllPurchases } from '../../capture/changed-purchases.ts';
 import { confirmSnapshot } from '../../capture/history-token.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
 import type { FileStore } from '../../files/file-store.ts';
-import { createLog, type NewLog } from '../../files/log-files.ts';
+import { createLogFile, type NewLog } from '../../files/log-files.ts';
 import type { Organization } from '../../organization.ts';
 import { maxBytesWithoutBase, TooManyBytesError } from '../../tick/byte-limits.ts';
 import type { Prepared } from '../../tick/store.ts';
@@ -48,13 +48,13 @@ export async function loadSmall(
     for (const { id } of organizations) {
       const directory = organizationDirectory(dataDirectory, id);
       mkdirSync(directory, { recursive: true });
-      logs.set(id, createLog(directory));
+      logs.set(id, createLogFile(directory));
     }
     const since = await withSnapshot(database, async (source) => {
       const now = await takeSnapshot(source);
       onRetain(now.snapshot);
       const ids = organizations.map(({ id }) => id);
-      for await (const [id, records] of streamPurchases(source, ids)) {
+      for await (const [id, records] of streamAllPurchases(source, ids)) {
         signal.throwIfAborted();
         const log = logs.get(id) as NewLog;
         log.append(records);

@@ -5,7 +5,7 @@ import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { servedSource } from '../../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import { createChangeFeed } from '../../../src/purchase-store/feed/change-feed.ts';
-import { servedSourceOf } from '../../../src/purchase-store/ticks/shown.ts';
+import { servedSourceOf } from '../../../src/purchase-store/ticks/organization-watermark.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import type { GenerationReader } from './generation.ts';
 import type { Row } from './history.ts';

@@ -25,12 +25,12 @@ import {
   type StoreCatalogs,
 } from '../../../src/purchase-store/format/relations.ts';
 import { createBases, type OpenStore, openStore } from '../../../src/purchase-store/open-store.ts';
+import { organizationWatermark } from '../../../src/purchase-store/ticks/organization-watermark.ts';
 import {
   newestTick,
   readTicks,
   type TickWatermark,
 } from '../../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../../src/purchase-store/ticks/shown.ts';
 import type { Row } from './history.ts';
 
 /** What readers see of an organization: its files up to a published tick. */
@@ -51,7 +51,7 @@ export function readPublished(dataDirectory: string, organizationId: bigint): Pu
   const tick = newestTick(readTicks(dataDirectory), organizationId);
   const current = readCurrent(organizationDirectory(dataDirectory, organizationId), layoutVersion);
   if (current === null) return null;
-  const shown = shownWatermark(organizationId, current, tick);
+  const shown = organizationWatermark(organizationId, current, tick);
   return {
     current,
     tick: tick?.tick ?? 0,

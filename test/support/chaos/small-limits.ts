@@ -3,7 +3,7 @@ import { prepareSpill, spillDirectory } from '../../../src/duckdb/spill.ts';
 import { untilStopped } from '../../../src/process/stop-signals.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
 import { createFileBuilder } from '../../../sync/builds/file-builder.ts';
-import type { openStore } from '../../../sync/commands/stores.ts';
+import type { openWorkerStore } from '../../../sync/commands/stores.ts';
 import { followChanges, withWorkerContext } from '../../../sync/commands/worker-process.ts';
 import { createFileStore } from '../../../sync/files/file-store.ts';
 import { takeOwnership } from '../../../sync/files/ownership.ts';
@@ -20,7 +20,7 @@ const limits = {
 const maxTickChanges = Number(process.env.MAX_TICK_CHANGES ?? 50_000);
 const maxLogRecords = Number(process.env.MAX_LOG_RECORDS ?? 100);
 
-const openWithLimits: typeof openStore = async ({ settings, database, shard }) => {
+const openWithLimits: typeof openWorkerStore = async ({ settings, database, shard }) => {
   const { dataDirectory, duckdbMemoryLimit: memoryLimit } = settings;
   prepareSpill(dataDirectory);
   const instance = await createInstance({

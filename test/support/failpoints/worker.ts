@@ -5,7 +5,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { basename, dirname } from 'node:path';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
 import type { Builder, Compacted } from '../../../sync/builds/builder.ts';
-import type { OpenStore } from '../../../sync/commands/stores.ts';
+import type { WorkerStore } from '../../../sync/commands/stores.ts';
 import type { Prepared, Store } from '../../../sync/tick/store.ts';
 import { followInSmallSteps } from '../small-steps.ts';
 import type { Activity, Step } from './failpoints.ts';
@@ -154,7 +154,7 @@ function watchBuilder(builder: Builder): Builder {
 }
 
 watchFiles();
-await followInSmallSteps((opened: OpenStore, { database }) => {
+await followInSmallSteps((opened: WorkerStore, { database }) => {
   watchTokens(database);
   return { ...opened, store: watchStore(opened.store), builder: watchBuilder(opened.builder) };
 });

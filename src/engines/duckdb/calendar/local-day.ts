@@ -27,7 +27,7 @@ export async function dayGrouping(
 ): Promise<DayGrouping> {
   const bounds = timeBounds(summary, filters);
   const { day } = intervalLengths;
-  // A filter leaves DuckDB's bounds of the delta as they are.
+  // A filter does not narrow the bounds that DuckDB knows of the delta.
   if (timeZone === undefined && !isSparse(timeBounds(summary, {}), day)) {
     return { key: sql`created_at::date`, joined: empty, date: sql`key` };
   }

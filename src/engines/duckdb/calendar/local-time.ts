@@ -49,7 +49,7 @@ export function localPeriod(
     : units;
 }
 
-/** In microseconds. */
+/** The unit of an interval, in microseconds. */
 export const unitOf = (interval: Interval): bigint =>
   intervalLengths[interval === 'month' ? 'day' : interval];
 

@@ -21,9 +21,9 @@ export type PeriodTables = {
   /**
    * The table of a calendar's periods, as SQL, with all quarters of an hour within the bounds. Its columns
    * are that of `creationQuarter`, `period` (domain/period.ts) and `period_begin`, the first quarter of the
-   * period. Null if arithmetic takes less time for about so many purchases within the bounds, and if
-   * periods do not consist of quarters. A transaction that has read such a table does not see those
-   * that are made afterwards.
+   * period. Null if arithmetic takes less time for this number of purchases within the bounds, and if
+   * periods do not consist of quarters. A transaction that has read one of these tables does not see
+   * tables that are created later.
    */
   covering(calendar: PeriodCalendar, bounds: TimeBounds, purchases: number): Promise<Sql | null>;
 };
@@ -33,9 +33,9 @@ export type PeriodTables = {
  * have one offset and no months. Measured with one to ten million purchases.
  */
 const minPurchasesPerQuarter = { ofSimpleCalendars: 32, ofOthers: 6 };
-/** Quarters beyond the bounds are read, but not joined: a table may have so many times as many. */
+/** A table may have this many times the quarters within the bounds. Others are read, but not joined. */
 const maxUnused = 4;
-/** Of all tables. Each takes 12 bytes. */
+/** The quarters of all tables together. Each takes 12 bytes. */
 const maxQuartersOfAll = 2 ** 22;
 /** DuckDB joins by direct addressing up to a million rows. */
 const maxQuartersOfTable = 2 ** 19;
@@ -53,7 +53,7 @@ export const joinPeriods = (table: Sql): Sql =>
 
 export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
   const tables = new Map<string, Table>();
-  /** One at a time, because each may replace a table. */
+  /** Tables are created one at a time, because each creation may replace a table. */
   const queue = new PQueue({ concurrency: 1 });
 
   const make = async (
@@ -99,8 +99,8 @@ export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
 }
 
 /**
- * With up to an eighth more at both ends, so that a table seldom has to grow while time passes. Null if
- * the range is empty.
+ * Extends a range by up to an eighth at both ends, so that a table seldom has to grow while time passes.
+ * Null if the range is empty.
  */
 function roundedOut(first: number, last: number): Quarters | null {
   if (last < first) return null;

@@ -9,7 +9,7 @@ import { joinPeriods, type PeriodTables } from './period-tables.ts';
 
 /** The periods of a time series, as SQL (domain/period.ts). */
 export type Periods = {
-  /** Tells the periods of purchases apart, in their order. */
+  /** An integer for each period, in the order of periods. */
   readonly period: Sql;
   /** A join of the tables of purchases, which `period` and `firsts` need. */
   readonly joined: Sql;
@@ -17,13 +17,13 @@ export type Periods = {
   readonly keyOf: (period: number) => number;
   /** Null if customers have to be grouped. */
   readonly firsts: FirstsInPeriods | null;
-  /** Matching purchases are in no more periods than are allowed. */
+  /** Whether matching purchases are in no more periods than are allowed. */
   readonly areFew: boolean;
 };
 
 /** Conditions of first purchases (first-purchases.ts). */
 export type FirstsInPeriods = Pick<FirstPurchases, 'isFirst' | 'hasWholeBase'> & {
-  /** The customer's first one in the purchase's period. */
+  /** The purchase is the customer's first one in its period. */
   readonly isFirstInPeriod: Sql;
 };
 

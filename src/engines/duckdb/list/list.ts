@@ -11,15 +11,15 @@ import { type PurchasePage, UnknownCursorError } from '../../../domain/purchase-
 import type {
   PurchaseFilters,
   PurchaseListQuery,
-  PurchasePlace,
+  PurchasePosition,
 } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows, streamChunks } from '../../../duckdb/connection.ts';
 import { noLabel } from '../../../purchase-store/format/layout.ts';
 import { currentPurchases, signedPurchases } from '../../../purchase-store/format/relations.ts';
 import { purchasesMatching } from '../filters.ts';
-import type { Cursor, Generation } from '../serving/generation.ts';
-import type { LabelCache, LabelKeys } from '../serving/labels.ts';
-import { readPage, selectList } from './page.ts';
+import type { Generation, PageCursor } from '../serving/generation.ts';
+import type { LabelCache, LabelKeys } from '../serving/label-cache.ts';
+import { readPageRows, selectList } from './page.ts';
 
 export async function listPurchases(
   connection: DuckDBConnection,
@@ -31,16 +31,16 @@ export async function listPurchases(
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return { purchases: [], hasMore: false };
   const page = { filters, matching, cursor, limit: limit + 1 };
-  const rows = await readPage(connection, generation, page);
-  const shown = await withLabels(connection, generation.labels, rows.slice(0, limit));
+  const rows = await readPageRows(connection, generation, page);
+  const purchases = await withLabels(connection, generation.labels, rows.slice(0, limit));
   const hasMore = rows.length > limit;
-  const last = shown.at(-1);
+  const last = purchases.at(-1);
   if (hasMore && last !== undefined) {
     const { id, created_at: createdAt } = last;
-    const begin = cursor?.createdAt ?? shown[0]?.created_at ?? createdAt;
+    const begin = cursor?.createdAt ?? purchases[0]?.created_at ?? createdAt;
     generation.cursors.set(id, { id, createdAt, pageSpan: begin - createdAt });
   }
-  return { purchases: shown, hasMore };
+  return { purchases, hasMore };
 }
 
 export async function findPurchase(
@@ -56,12 +56,12 @@ export async function findPurchase(
   return purchase ?? null;
 }
 
-/** A purchase that was deleted keeps its place until the next compaction of the files. */
+/** A deleted purchase keeps its position until the next compaction of the files. */
 async function findCursor(
   connection: DuckDBConnection,
   { catalogs: { base, delta }, cursors }: Generation,
-  startingAfter: bigint | PurchasePlace,
-): Promise<Cursor> {
+  startingAfter: bigint | PurchasePosition,
+): Promise<PageCursor> {
   const id = typeof startingAfter === 'bigint' ? startingAfter : startingAfter.id;
   const known = cursors.get(id);
   if (typeof startingAfter !== 'bigint') {

@@ -1,14 +1,14 @@
 import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns } from '../../../domain/purchase.ts';
-import type { PurchaseFilters, PurchasePlace } from '../../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchasePosition } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, iterateRows } from '../../../duckdb/connection.ts';
 import { labelKey } from '../../../purchase-store/format/layout.ts';
 import { type StoreCatalogs, signedPurchases } from '../../../purchase-store/format/relations.ts';
 import {
-  type Cursor,
   type Generation,
   type GenerationSummary,
+  type PageCursor,
   timeBounds,
 } from '../serving/generation.ts';
 
@@ -24,7 +24,7 @@ type PageQuery = {
   readonly filters: PurchaseFilters;
   /** The condition of the filters. */
   readonly matching: Sql;
-  readonly cursor: Cursor | null;
+  readonly cursor: PageCursor | null;
   readonly limit: number;
 };
 
@@ -35,7 +35,7 @@ type Range = { readonly matching: Sql; readonly isNarrow: boolean };
  * The rows of a page, with the columns of `selectList`. Reads a narrow time window, or twice the time
  * span of the page before. If the page is not full, reads the rest before the window.
  */
-export async function readPage(
+export async function readPageRows(
   connection: DuckDBConnection,
   { catalogs, summary }: Generation,
   { filters, matching, cursor, limit }: PageQuery,
@@ -115,7 +115,7 @@ async function readNewest(
 }
 
 /** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
-function isAfter({ id, createdAt }: PurchasePlace): Sql {
+function isAfter({ id, createdAt }: PurchasePosition): Sql {
   const instant = new DuckDBTimestampValue(createdAt);
   return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
 }
@@ -127,7 +127,7 @@ const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
 /** By position, because the union shows `created_at` as a number of another name. */
 const newestFirst = raw(`${creationIndex + 1} desc, ${idIndex + 1} desc`);
 
-const positionOf = (row: DuckDBRow): PurchasePlace => ({
+const positionOf = (row: DuckDBRow): PurchasePosition => ({
   id: row[idIndex] as bigint,
   createdAt: row[creationIndex] as bigint,
 });

@@ -3,13 +3,18 @@ import type { LRUCache } from 'lru-cache';
 import sql, { raw } from 'sql-template-tag';
 import type { PaymentStatus } from '../../../domain/purchase.ts';
 import type { PurchaseSums, PurchaseTotals } from '../../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchasePlace } from '../../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchasePosition } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { type Applied, emptyBase, readApplied } from '../../../purchase-store/delta/delta.ts';
 import { creationQuarter } from '../../../purchase-store/format/quarter-hours.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
 import { createBoundedCache } from './bounded-cache.ts';
-import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
+import {
+  createFileLabels,
+  createLabelCache,
+  type FileLabels,
+  type LabelCache,
+} from './label-cache.ts';
 
 /** A base, and a delta at one position of the log. */
 export type Generation = {
@@ -18,26 +23,26 @@ export type Generation = {
   readonly summary: GenerationSummary;
   readonly ofBase: BaseCache;
   /** Purchases that ended a page, for the next page; by id. */
-  readonly cursors: LRUCache<bigint, Cursor>;
-  /** Of all purchases, after the first query for them. */
+  readonly cursors: LRUCache<bigint, PageCursor>;
+  /** The sums of all purchases; null before the first query for them. */
   sums: SumsByCurrency | null;
-  /** The unfiltered totals, after the first query for them. */
+  /** The unfiltered totals; null before the first query for them. */
   totals: PurchaseTotals | null;
 };
 
 /** The purchase before a page. */
-export type Cursor = PurchasePlace & {
+export type PageCursor = PurchasePosition & {
   /** The time span of the page that the purchase ended, in microseconds; 0 if it is not known. */
   readonly pageSpan: bigint;
 };
 
-/** By the key of the currency; one entry for all but the first ones (currencies.ts). */
+/** Sums by the key of the currency. All but the first currencies share an entry (currencies.ts). */
 export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
 
 /** Values that queries have read from a base, for all generations that share it. Null before that. */
 export type BaseCache = {
   readonly labels: FileLabels;
-  /** Of the earliest purchase; null without purchases, and before a generation is created. */
+  /** The quarter of the earliest purchase; null without purchases, and before a generation is created. */
   firstQuarter: number | null;
   sums: SumsByCurrency | null;
   customers: BaseCustomers | null;
@@ -47,7 +52,7 @@ export type BaseCache = {
 
 /** The customers that a base knows. */
 export type BaseCustomers = {
-  /** -1 if there are none. */
+  /** The greatest key of a customer; -1 without customers. */
   readonly greatestKey: number;
   /** Some customers of the dictionary have no purchase in the base. */
   readonly hasUnused: boolean;
@@ -63,7 +68,7 @@ export const createBaseCache = (): BaseCache => ({
 
 /** Bounds of all purchases. */
 export type GenerationSummary = {
-  /** About so many. */
+  /** The approximate number of purchases. */
   readonly purchases: number;
   /** No `created_at` is earlier or later; microseconds since 1970. */
   readonly first: bigint;
@@ -73,8 +78,8 @@ export type GenerationSummary = {
 };
 
 /**
- * The generation of a base and a delta, which changed what `applied` says. DuckDB needs no scan of the base
- * for it.
+ * Creates the generation of a base and a delta. `applied` is the effect of the delta. DuckDB reads the
+ * bounds of the base without a scan.
  */
 export async function createGeneration(
   connection: DuckDBConnection,
@@ -147,7 +152,7 @@ const maxCachedCursors = 1_000;
 /** Microseconds since 1970. */
 export type TimeBounds = { readonly since: bigint; readonly until: bigint };
 
-/** About so many purchases are within the bounds, if they are distributed evenly. */
+/** The approximate number of purchases within the bounds, if they are distributed evenly. */
 export const purchasesWithin = (
   { purchases, first, last }: GenerationSummary,
   { since, until }: TimeBounds,

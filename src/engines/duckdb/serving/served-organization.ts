@@ -16,11 +16,11 @@ import {
 } from '../../../purchase-store/format/current.ts';
 import { layoutVersion } from '../../../purchase-store/format/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
+import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
 import type { TickReader } from '../../../purchase-store/ticks/published-tick.ts';
-import { servedSourceOf } from '../../../purchase-store/ticks/shown.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import { createGeneration, type Generation } from './generation.ts';
-import { type Shown, ShownInstant } from './shown-instant.ts';
+import { ResponseInstant, type TickInstant } from './response-instant.ts';
 import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
 
 /** The data that one query reads: all its statements see the same version. */
@@ -49,17 +49,17 @@ type ServedOrganizationOptions = {
 };
 
 /**
- * Why queries of an organization do not read its files. Its database is another one also after the
- * promotion of a standby.
+ * Why queries of an organization do not read its files. The promotion of a standby also leads to
+ * `other_database`.
  */
 export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
 export type Unavailability = (typeof unavailabilities)[number];
 
-/** What the newest published tick says of an open store. */
+/** An open store, its pending batches, and its instant, according to the newest published tick. */
 type Found = {
   readonly opened: VersionedStore;
   readonly pending: PendingBatches | null;
-  readonly shown: Shown;
+  readonly instant: TickInstant;
 };
 
 const minRetryDelayMs = 200;
@@ -77,7 +77,7 @@ export class ServedOrganization {
   readonly #directory: string;
   #opened: VersionedStore | null = null;
   #opening: Promise<void> | null = null;
-  readonly #shown: ShownInstant;
+  readonly #instant: ResponseInstant;
   readonly #damaged: DamagedFiles;
   #failures = 0;
   /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
@@ -93,7 +93,7 @@ export class ServedOrganization {
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
     const { dataDirectory, onError } = options;
-    this.#shown = previous === undefined ? new ShownInstant(id) : previous.#shown;
+    this.#instant = previous === undefined ? new ResponseInstant(id) : previous.#instant;
     this.#damaged =
       previous === undefined ? new DamagedFiles(dataDirectory, id, onError) : previous.#damaged;
   }
@@ -108,7 +108,7 @@ export class ServedOrganization {
     // Without CURRENT, the files have been removed with their organization.
     if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
     const tick = this.#options.ticks.of(this.id);
-    const { asOf } = this.#shown.advance(opened.store.current, tick);
+    const { asOf } = this.#instant.advance(opened.store.current, tick);
     return { asOf, tickAsOf: tick?.asOf ?? asOf };
   }
 
@@ -131,8 +131,8 @@ export class ServedOrganization {
     if (found === null) return null;
     const { base, log } = found.opened.store.current;
     const position = found.pending?.end ?? found.opened.store.part().position;
-    const name = `${base} ${log} ${position} ${this.#shown.clockSteps}`;
-    return { name, asOf: found.shown.asOf };
+    const name = `${base} ${log} ${position} ${this.#instant.clockSteps}`;
+    return { name, asOf: found.instant.asOf };
   }
 
   /**
@@ -155,14 +155,14 @@ export class ServedOrganization {
     };
     const release = hold();
     try {
-      let version = await opened.begin(connection, found.shown);
+      let version = await opened.begin(connection, found.instant);
       while (!version.hasPreviousChanges && readsFirsts(version.generation)) {
         await connection.run('commit');
         await this.#change(opened, () => opened.updatePreviousChanges());
-        version = await opened.begin(connection, found.shown);
+        version = await opened.begin(connection, found.instant);
       }
-      const { generation, shown } = version;
-      const { asOf } = shown;
+      const { generation, instant } = version;
+      const { asOf } = instant;
       const files = opened.filesAt(asOf);
       const result = await work({ generation, asOf, files, hold, reportDamage });
       await connection.run('commit');
@@ -196,7 +196,7 @@ export class ServedOrganization {
   }
 
   /**
-   * Applies the batches that are pending now. Not those of later ticks: if ticks came faster than
+   * Applies the batches that are pending now, but not those of later ticks: if ticks came faster than
    * batches can be applied, a query would never begin.
    */
   async #findApplied(source: string | null): Promise<Found | null> {
@@ -215,7 +215,7 @@ export class ServedOrganization {
     const { store } = opened;
     const tick = this.#options.ticks.of(this.id);
     const pending = store.findPending(tick?.tick ?? 0);
-    if (pending !== null) await opened.apply(pending, this.#shown.advance(store.current, tick));
+    if (pending !== null) await opened.apply(pending, this.#instant.advance(store.current, tick));
   }
 
   /** Changes the delta. After a failure, the store cannot be used again. */
@@ -223,7 +223,7 @@ export class ServedOrganization {
     try {
       await opened.changeOnce(change);
     } catch (error) {
-      // Not within the change, because closing a store waits for it.
+      // The store is closed outside the change, because closing waits for the change.
       if (this.#opened === opened) {
         if (isDamage(error)) this.#damaged.add(opened.store.current, error);
         await this.#replace(null);
@@ -233,12 +233,12 @@ export class ServedOrganization {
     }
   }
 
-  /** Opens what CURRENT names, and looks for batches of published ticks. */
+  /** Opens the files that CURRENT names, and finds their pending batches. */
   async #find(source: string | null): Promise<Found | null> {
     this.lastUsedAt = performance.now();
     this.#isServing = false;
     for (;;) {
-      // In this order: CURRENT and the log then have all that the tick has published.
+      // The tick is read before CURRENT, so that CURRENT and the log have all that the tick has published.
       const tick = this.#options.ticks.of(this.id);
       const opened = this.#opened;
       if (opened === null || opened.stamp !== stampOf(this.#currentFile)) {
@@ -252,9 +252,9 @@ export class ServedOrganization {
       if (this.#damaged.includes(current)) return this.#cannot('damaged');
       try {
         const pending = opened.store.findPending(tick?.tick ?? 0);
-        const shown = this.#shown.advance(current, tick);
+        const instant = this.#instant.advance(current, tick);
         this.#isServing = true;
-        return { opened, pending, shown };
+        return { opened, pending, instant };
       } catch (error) {
         this.#damaged.add(current, error);
         return this.#cannot('damaged');
@@ -301,7 +301,7 @@ export class ServedOrganization {
       const { catalogs, applied, base } = store;
       const { cache } = base.content;
       const generation = await createGeneration(connection, catalogs, applied, cache);
-      const version = { generation, shown: this.#shown.advance(current, tick) };
+      const version = { generation, instant: this.#instant.advance(current, tick) };
       await this.#replace(new VersionedStore(instance, store, stamp, version));
     } catch (error) {
       // Meanwhile the worker may have published other files, and removed these.

@@ -10,7 +10,7 @@ import { createBaseCache, type Generation } from './generation.ts';
 import { type Lease, ServedOrganization, type Unavailability } from './served-organization.ts';
 import type { SharedBase } from './versioned-store.ts';
 
-export type Organizations = {
+export type ServedOrganizations = {
   /** The least recently used organization first. */
   readonly all: ReadonlyMap<bigint, ServedOrganization>;
   /** The version that queries read at present; null if there is none from `source`. */
@@ -36,7 +36,7 @@ export type Organizations = {
   close(): Promise<void>;
 };
 
-export type OrganizationsOptions = {
+export type ServedOrganizationsOptions = {
   readonly dataDirectory: string;
   /** Beyond this size, unused organizations are closed, the least recently used first. */
   readonly maxBytes: number;
@@ -51,11 +51,11 @@ const idleCheckMs = 60_000;
  * The organizations that queries have read. An organization that nobody queries costs nothing.
  * `previous` are those of an instance that this one replaces.
  */
-export function createOrganizations(
+export function createServedOrganizations(
   instance: DuckDBInstance,
-  { dataDirectory, maxBytes, onError }: OrganizationsOptions,
-  previous: Organizations['all'] = new Map(),
-): Organizations {
+  { dataDirectory, maxBytes, onError }: ServedOrganizationsOptions,
+  previous: ServedOrganizations['all'] = new Map(),
+): ServedOrganizations {
   const all = new Map<bigint, ServedOrganization>();
   const bases = createBases<SharedBase>(instance, (descriptor) => ({
     descriptor,
@@ -117,7 +117,7 @@ export function createOrganizations(
 /** Closes unused organizations in the order of the map. */
 function createEviction(
   all: Map<bigint, ServedOrganization>,
-  onError: OrganizationsOptions['onError'],
+  onError: ServedOrganizationsOptions['onError'],
 ) {
   let evicting: Promise<void> | null = null;
   const weightOfAll = () => [...all.values()].reduce((sum, { weight }) => sum + weight, 0);
@@ -140,8 +140,7 @@ function createEviction(
     const idleSince = performance.now() - maxIdleMs;
     for (const organization of [...all.values()]) {
       if (organization.lastUsedAt > idleSince) return;
-      if (!organization.isEvictable) continue;
-      if (organization.isOpen) await evict(organization);
+      if (organization.isOpen && organization.isEvictable) await evict(organization);
     }
   };
 

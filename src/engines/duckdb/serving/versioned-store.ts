@@ -4,27 +4,27 @@ import type { StoreFiles } from '../../../domain/purchase-engine.ts';
 import { withConnection } from '../../../duckdb/connection.ts';
 import type { OpenStore, PendingBatches } from '../../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
-import { later, type Shown } from './shown-instant.ts';
+import { later, type TickInstant } from './response-instant.ts';
 
 /** What the users of an attached base share. `descriptor` is null without a base. */
 export type SharedBase = { readonly descriptor: number | null; readonly cache: BaseCache };
 
-/** What a transaction that begins now sees: all changes up to `shown`, and none later than its tick. */
-export type Version = {
+/** The data that a new transaction sees: all changes up to `instant`, and none later than its tick. */
+type Version = {
   readonly generation: Generation;
-  readonly shown: Shown;
+  readonly instant: TickInstant;
   /** The delta's table `previous_change` has been updated. */
   readonly hasPreviousChanges: boolean;
 };
 
-/** Of an open store without changes, and of each record besides its text. Measured with 300 stores. */
+/** The memory of a store without changes, and of a record besides its text: measured with 300 stores. */
 const storeBytes = 300_000;
 const recordBytes = 430;
 
 /** An organization's open files, and the version that its queries see. */
 export class VersionedStore {
   readonly store: OpenStore<SharedBase>;
-  /** Of the CURRENT file that names the store. */
+  /** The stamp of the file CURRENT that names the store. */
   readonly stamp: string | null;
   readonly #instance: DuckDBInstance;
   #version: Version;
@@ -96,12 +96,12 @@ export class VersionedStore {
     await this.#changing?.catch(() => {});
   }
 
-  /** Applies pending batches in one transaction, after which the store shows `shown`. */
-  async apply(pending: PendingBatches, shown: Shown): Promise<void> {
+  /** Applies pending batches in one transaction, after which the store shows `instant`. */
+  async apply(pending: PendingBatches, instant: TickInstant): Promise<void> {
     await this.#commit(async (connection, beforeCommit) => {
       const applied = await this.store.apply(connection, pending, beforeCommit);
       const generation = nextGeneration(this.#version.generation, applied);
-      return { generation, shown, hasPreviousChanges: false };
+      return { generation, instant, hasPreviousChanges: false };
     });
   }
 
@@ -134,17 +134,17 @@ export class VersionedStore {
   }
 
   /**
-   * Begins a transaction, and returns what it sees, which another query may have moved on meanwhile.
-   * DuckDB fixes what a transaction sees of a database at its first use. USE is one that needs no plan:
-   * a SELECT took 0.2 ms more.
+   * Begins a transaction, and returns the version that it sees, which may be later than `instant`. DuckDB
+   * fixes the version of a database at the transaction's first use. USE needs no plan: a SELECT took 0.2 ms
+   * more.
    */
-  async begin(connection: DuckDBConnection, shown: Shown): Promise<Version> {
+  async begin(connection: DuckDBConnection, instant: TickInstant): Promise<Version> {
     while (this.#committing !== null) await this.#committing;
     this.#beginning += 1;
     try {
       await connection.run(`begin transaction read only; use ${this.store.catalogs.delta}`);
       const version = this.#version;
-      return { ...version, shown: later(shown, version.shown) };
+      return { ...version, instant: later(instant, version.instant) };
     } finally {
       this.#beginning -= 1;
     }
@@ -152,7 +152,7 @@ export class VersionedStore {
 
   async #closeUnused(): Promise<void> {
     if (!this.#isRetired || this.#users > 0) return;
-    // Two calls must not close it.
+    // Two calls must not close the store twice.
     this.#isRetired = false;
     await this.waitForChange();
     await withConnection(this.#instance, (connection) => this.store.close(connection));

@@ -9,7 +9,7 @@ import {
 } from '../../../purchase-store/format/relations.ts';
 import type { PeriodRow } from '../../time-series.ts';
 import type { FirstsInPeriods, Periods } from '../calendar/periods.ts';
-import { openCorrections } from './customers.ts';
+import { openCorrections } from './distinct-customers.ts';
 import { changedFirsts } from './first-purchases.ts';
 
 /** The matching purchases of periods, and the number of their customers. */
@@ -56,7 +56,6 @@ export async function readPeriods(
   return { rows: rows.filter(({ purchaseCount }) => purchaseCount > 0n), customerCount };
 }
 
-/** A row with the key of its series. */
 type KeyedRow = Omit<PeriodRow, 'series'> & { readonly series: number };
 
 /** Groups the customers of each series and period. */

@@ -56,7 +56,7 @@ export function currenciesOfAll(sums: SumsByCurrency): CurrencyKeys | undefined 
   return least === otherCurrencies ? undefined : { least, greatest: Math.max(...keys) };
 }
 
-/** The same, read from all purchases. */
+/** Reads the least and the greatest currency key of all purchases. */
 export async function readCurrencies(
   connection: DuckDBConnection,
   { catalogs }: Generation,

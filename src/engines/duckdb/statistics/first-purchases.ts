@@ -7,7 +7,7 @@ import { previousQuarters } from '../../../purchase-store/format/previous-purcha
 import { isQuarterHour, quarterHourOf } from '../../../purchase-store/format/quarter-hours.ts';
 import {
   columnsOf,
-  type Keys,
+  type GroupKeys,
   type StoreCatalogs,
 } from '../../../purchase-store/format/relations.ts';
 import type { Generation } from '../serving/generation.ts';
@@ -58,8 +58,8 @@ const isFirstSince = (quarter: number | null, paymentStatus: PaymentStatus | und
   sql`${previousOf(paymentStatus)} < ${raw(String(quarter))}`;
 
 /**
- * The number of customers with purchases in the base, or with those of a payment status, which `matching`
- * selects. Read once for each base.
+ * The number of customers with purchases in the base, or with purchases of a payment status, which
+ * `matching` selects. Read once for each base.
  */
 export async function customersOfBase(
   connection: DuckDBConnection,
@@ -84,7 +84,7 @@ export async function customersOfBase(
 export function changedFirsts(
   { delta }: StoreCatalogs,
   matching: Sql,
-  keys: Keys,
+  keys: GroupKeys,
   conditions: Readonly<Record<string, Sql>>,
   joined: Sql = empty,
 ): Sql {

@@ -26,7 +26,7 @@ import type { PeriodTables } from '../calendar/period-tables.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
 import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
-import { countOpen, customersPart } from './customers.ts';
+import { countOpen, customersPart } from './distinct-customers.ts';
 import {
   changedFirsts,
   customersOfBase,
@@ -42,15 +42,18 @@ export type QueryContext = {
   readonly minPurchasesForFirsts: number;
 };
 
-/** What is known of the matching purchases. */
-export type Known = { readonly sums: PurchaseSums | null; readonly customerCount: bigint | null };
+/** Results of the matching purchases that an earlier statement has read; null if it has not. */
+export type KnownTotals = {
+  readonly sums: PurchaseSums | null;
+  readonly customerCount: bigint | null;
+};
 
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseStatsQuery,
   context: QueryContext,
-  known: Known = { sums: null, customerCount: null },
+  known: KnownTotals = { sums: null, customerCount: null },
 ): Promise<PurchaseStats> {
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.labels, filters);
@@ -108,7 +111,7 @@ async function readTotals(
   generation: Generation,
   { customerId }: PurchaseFilters,
   read: Read,
-  { sums, customerCount }: Known,
+  { sums, customerCount }: KnownTotals,
 ): Promise<PurchaseTotals> {
   const { matching, firsts } = read;
   const { catalogs } = generation;
@@ -157,8 +160,8 @@ function sumsPart(catalogs: StoreCatalogs, read: Read, areCurrenciesKnown: boole
 }
 
 /**
- * Counts first purchases in groups of the base, and selects the number of all from these groups; or of
- * those that the delta adds, if those of the base are known.
+ * Counts first purchases in groups of the base, and adds them up. If the number of the base is known, only
+ * the first purchases that the delta adds are counted.
  */
 function firstOf(
   catalogs: StoreCatalogs,
@@ -175,14 +178,14 @@ function firstOf(
 /** A row of the ranking if there are no groups. */
 const noGroups = [null, null, null, 0n, 0n, null];
 
-/** The first groups of the ranking, and what is known of all groups; null without a dimension. */
+/** The first groups of the ranking, and the totals of all groups; null without a dimension. */
 async function readRanking(
   connection: DuckDBConnection,
   { catalogs, summary }: Generation,
   read: Read,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
   periodTables: PeriodTables,
-): Promise<(Known & { readonly groups: readonly PurchaseGroup[] }) | null> {
+): Promise<(KnownTotals & { readonly groups: readonly PurchaseGroup[] }) | null> {
   if (groupBy === undefined) return null;
   const { matching } = read;
   const first = firstOf(catalogs, read);

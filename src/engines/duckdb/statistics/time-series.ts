@@ -16,9 +16,9 @@ import { purchasesMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
 import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-periods.ts';
 import { customersOfBase, firstPurchases } from './first-purchases.ts';
-import { doStatsReadFirsts, type Known, purchaseStats, type QueryContext } from './stats.ts';
+import { doStatsReadFirsts, type KnownTotals, purchaseStats, type QueryContext } from './stats.ts';
 
-/** The totals and the ranking are those of statistics. */
+/** Reads a time series. Statistics compute its totals and ranking. */
 export async function purchaseTimeSeries(
   connection: DuckDBConnection,
   generation: Generation,
@@ -29,7 +29,7 @@ export async function purchaseTimeSeries(
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
   const periods = await periodsOf(generation, query, context.periodTables);
   const { period, keyOf, firsts } = periods;
-  const statsOf = (known?: Known) => {
+  const statsOf = (known?: KnownTotals) => {
     const totals = { filters, groupBy, groupLimit };
     return purchaseStats(connection, generation, totals, context, known);
   };
@@ -70,7 +70,7 @@ async function withoutGroups(
   query: PurchaseTimeSeriesQuery,
   matching: Sql,
   periods: Periods & { readonly firsts: FirstsInPeriods },
-  statsOf: (known: Known) => Promise<PurchaseStats>,
+  statsOf: (known: KnownTotals) => Promise<PurchaseStats>,
 ): Promise<PurchaseTimeSeries> {
   const { filters } = query;
   const { areFew, firsts } = periods;

@@ -6,7 +6,7 @@ import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
 import type { BaseCustomers, Generation } from '../serving/generation.ts';
 import { currenciesOfAll, nameCurrencies, readCurrencies, sumsByCurrency } from './currencies.ts';
-import { addedCustomers, countOpen, openPart } from './customers.ts';
+import { addedCustomers, countOpen, openCustomerCount } from './distinct-customers.ts';
 import { customersOfBase } from './first-purchases.ts';
 
 /**
@@ -75,7 +75,7 @@ async function countCustomers(
     sql`
       select * from (
         select count(*) from (${ofDelta}) ${isNew}
-      ) as added, ${openPart(catalogs)}`,
+      ) as added, ${openCustomerCount(catalogs)}`,
   );
   const [added, open] = row as [bigint, bigint];
   return count + added + (await countOpen(connection, catalogs, open));

@@ -1,6 +1,6 @@
 import type { Connection } from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
@@ -26,7 +26,7 @@ export async function completeGaps(
     if ((await whyLogInsufficient(source, since, now)) !== null) continue;
     const counts = await countChanges(source, since.snapshot);
     for (const [id, { until }] of gaps) {
-      // A build has kept its own gap small.
+      // If `until` is set, the build has bounded its gap already.
       const isTooLarge = until === null && (counts.get(id) ?? 0) > context.maxTickChanges;
       if (isTooLarge) gaps.delete(id);
     }
@@ -47,8 +47,8 @@ function groupsBySnapshot(
   const groups = new Map<string, { since: Watermark; gaps: Map<bigint, ChangeGap> }>();
   for (const { organizationId: id, gap } of prepared) {
     const organization = organizations.get(id);
-    if (organization === undefined || organization.isWrong) continue;
-    const since = gap.until ?? shownBy(organization, publication.watermark);
+    if (organization === undefined || organization.differsFromPostgres) continue;
+    const since = gap.until ?? watermarkOf(organization, publication.watermark);
     if (since === null) continue;
     const group = groups.get(since.snapshot) ?? { since, gaps: new Map() };
     group.gaps.set(id, gap);
@@ -57,6 +57,6 @@ function groupsBySnapshot(
   return [...groups.values()];
 }
 
-/** Null if nothing is published. */
-const shownBy = ({ phase, shown }: Organization, published: Watermark): Watermark | null =>
-  shown ?? (phase === 'following' ? published : null);
+/** The watermark of an organization; null if nothing is published. */
+const watermarkOf = ({ phase, watermark }: Organization, published: Watermark): Watermark | null =>
+  watermark ?? (phase === 'following' ? published : null);

@@ -4,11 +4,11 @@ import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { linesById } from '../../src/purchase-store/format/log.ts';
-import { isUpsert } from '../capture/records.ts';
+import { isUpsert } from '../capture/log-records.ts';
 import { insertRows } from './insert.ts';
 
 /** A batch of changes that nothing published names yet. */
-export type Batch = {
+export type ChangeBatch = {
   readonly writer: string;
   readonly tick: number;
   /** The load of the batch, if batches of other loads have the same writer and tick. */
@@ -22,7 +22,7 @@ export type LoadChanges = {
   readonly lines: Buffer;
 };
 
-/** Of one insert. */
+/** The maximum size of one insert. */
 const partBytes = 16 * 2 ** 20;
 
 const columns = [
@@ -41,7 +41,7 @@ const changeColumns = raw(columns.join(', '));
  */
 export async function insertCurrent(
   clickhouse: ClickHouse,
-  batch: Batch,
+  batch: ChangeBatch,
   changes: readonly LoadChanges[],
   signal?: AbortSignal,
 ): Promise<void> {
@@ -77,7 +77,7 @@ const absent = Buffer.from(
  */
 function* rowsOf(
   { organizationId, loadId, lines }: LoadChanges,
-  { writer, tick }: Batch,
+  { writer, tick }: ChangeBatch,
 ): Generator<readonly Buffer[]> {
   const before = `${organizationId}\t${loadId}\t${writer}\t${tick}\t`;
   const [current, deleted] = [Buffer.from(`${before}1\t`), Buffer.from(`${before}0\t`)];
@@ -94,7 +94,7 @@ function* rowsOf(
  */
 export async function insertSuperseded(
   clickhouse: ClickHouse,
-  { writer, tick, loadId }: Batch,
+  { writer, tick, loadId }: ChangeBatch,
   published: readonly WriterBatches[],
   signal?: AbortSignal,
 ): Promise<void> {

@@ -2,8 +2,8 @@ import sql, { type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { table } from '../../src/engines/clickhouse/schema.ts';
+import { newLoad } from './identifiers.ts';
 import { insertRows } from './insert.ts';
-import { newLoad } from './names.ts';
 
 /** Ids that are bound to each query: at most 110 KB. */
 const maxBound = 5_000;

@@ -3,7 +3,7 @@ import { isTextColumn, type PurchaseRow, purchaseColumns } from '../../domain/pu
 /** A changed purchase: its row, or null if it was deleted. */
 export type ChangedPurchase = { readonly id: bigint; readonly row: PurchaseRow | null };
 
-/** The changed purchases of complete batches, each once, as it is after the last of them. */
+/** Decodes complete batches: each changed purchase once, in its last state. */
 export function decodeRecords(batches: Buffer): ChangedPurchase[] {
   const changed = new Map<bigint, PurchaseRow | null>();
   for (const line of batches.toString('utf8').split('\n')) {
@@ -35,10 +35,10 @@ export const escapes: Readonly<Record<string, string>> = {
   v: '\v',
 };
 
-/** A text of Postgres has no such character, so it can stand for an escaped backslash. */
+/** Texts of Postgres do not contain NUL, so NUL can stand for an escaped backslash. */
 const nul = '\0';
 
-/** A callback for each escape took seconds for megabytes of backslashes. */
+/** Replaces escapes. `replace` with a callback took seconds for megabytes of backslashes. */
 function withoutEscapes(text: string): string {
   if (!text.includes('\\')) return text;
   let rest = text.replaceAll('\\\\', nul);

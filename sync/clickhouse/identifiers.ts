@@ -4,16 +4,16 @@ import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { storageTable, type TableName } from '../../src/engines/clickhouse/schema.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 
-/** Of a writer, which no other process and no other attempt has. */
+/** A new id of a writer. No other process and no other attempt has the id. */
 export const newWriter = (): string => randomBytes(8).toString('hex');
 
-/** Of a load. It begins with the organization. */
+/** A new id of a load. It begins with the organization's id. */
 export const newLoad = (organizationId: bigint): string => `${organizationId}-${newWriter()}`;
 
-/** Of a change feed. */
+/** A new id of a change feed. */
 export const newFeed = (): string => randomBytes(6).toString('hex');
 
-/** The organization of a load; null if the name is no load's. */
+/** The organization of a load; null if the text is not the id of a load. */
 export function organizationOf(loadId: string): bigint | null {
   const [, id] = /^(\d+)-[0-9a-f]+$/.exec(loadId) ?? [];
   return id === undefined ? null : BigInt(id);

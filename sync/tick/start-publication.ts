@@ -1,9 +1,9 @@
 import sql, { raw } from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { sourceIdentity } from '../../src/postgres/connection/source-identity.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 import { isOfShard, type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
@@ -30,7 +30,7 @@ async function readSources(database: Database, shard: Shard): Promise<Map<bigint
 }
 
 /**
- * Continues from what workers have published: organizations that show one snapshot follow from
+ * Continues from the published ticks: organizations whose watermark is the common one follow from
  * there. Others join, if the change log has their changes, or are loaded.
  */
 export async function startPublication(
@@ -55,8 +55,8 @@ export async function startPublication(
       const { watermark, tick: at } = stored;
       // After a crash of the machine, CURRENT may be later than the tick.
       tick = Math.max(tick, at);
-      const shown = shownWatermark(id, { ...watermark, tick: at, source }, published);
-      continueFrom(organization, { ...watermark, ...shown });
+      const found = organizationWatermark(id, { ...watermark, tick: at, source }, published);
+      continueFrom(organization, { ...watermark, ...found });
     }
     if (failure !== null) {
       requireLoad(organization, damagedFiles);
@@ -66,12 +66,11 @@ export async function startPublication(
   const watermark = await commonWatermark(database, organizations);
   let { asOf } = watermark;
   for (const organization of organizations.values()) {
-    if (organization.shown !== null && organization.shown.asOf > asOf) {
-      asOf = organization.shown.asOf;
-    }
-    const isCurrent = organization.shown?.snapshot === watermark.snapshot;
-    // `asOf` may be an instant of others, which this organization shows only after the next poll.
-    if (organization.phase === 'behind' && isCurrent) follow(organization, organization.shown);
+    const own = organization.watermark;
+    if (own !== null && own.asOf > asOf) asOf = own.asOf;
+    const isCurrent = own?.snapshot === watermark.snapshot;
+    // `asOf` may come from another organization. Until the next poll, this one shows its own instant.
+    if (organization.phase === 'behind' && isCurrent) follow(organization, own);
   }
   const mine = ticks.find((each) => shardName(each.shard) === shardName(shard));
   if (mine !== undefined && mine.asOf > asOf) asOf = mine.asOf;
@@ -89,15 +88,15 @@ async function commonWatermark(
 ): Promise<Watermark> {
   const groups = new Map<string, Organization[]>();
   for (const organization of organizations.values()) {
-    const { phase, shown } = organization;
-    if (phase !== 'behind' || shown === null) continue;
-    const group = groups.get(shown.snapshot) ?? [];
+    const { phase, watermark } = organization;
+    if (phase !== 'behind' || watermark === null) continue;
+    const group = groups.get(watermark.snapshot) ?? [];
     group.push(organization);
-    groups.set(shown.snapshot, group);
+    groups.set(watermark.snapshot, group);
   }
   const largest = [...groups.values()].sort((one, other) => other.length - one.length);
   for (const group of largest) {
-    const watermark = group[0]?.shown as Watermark;
+    const watermark = group[0]?.watermark as Watermark;
     const reason = await whyUnreadableSince(database, watermark);
     if (reason === null) return watermark;
     for (const organization of group) requireLoad(organization, reason);

@@ -4,7 +4,7 @@ import { queryRows } from '../../../duckdb/connection.ts';
 import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import {
   columnsOf,
-  type Keys,
+  type GroupKeys,
   type StoreCatalogs,
 } from '../../../purchase-store/format/relations.ts';
 
@@ -26,7 +26,7 @@ export function customersPart(catalogs: StoreCatalogs, matching: Sql): Sql {
         ${addedCustomers(catalogs, matching)} or sign = 0
       ) group by customer_key
     )
-  ) as customers, ${openPart(catalogs, matching)}`;
+  ) as customers, ${openCustomerCount(catalogs, matching)}`;
 }
 
 /**
@@ -34,7 +34,7 @@ export function customersPart(catalogs: StoreCatalogs, matching: Sql): Sql {
  * supersedes. All rows of the delta that match are of sign -1: the customer counts unless these are all
  * matching rows of the base.
  */
-function openCustomers({ delta }: StoreCatalogs, matching: Sql, keys: Keys): Sql {
+function openCustomers({ delta }: StoreCatalogs, matching: Sql, keys: GroupKeys): Sql {
   // By the key itself, DuckDB would group by direct addressing, in a table of all customers.
   return sql`(
     select ${columnsOf(keys).definitions} xor(customer_key, 0) as customer, count(*) as superseded
@@ -45,7 +45,7 @@ function openCustomers({ delta }: StoreCatalogs, matching: Sql, keys: Keys): Sql
 }
 
 /** Selects the number of open customers. Without a base, there are none. */
-export const openPart = (catalogs: StoreCatalogs, matching: Sql = sql`true`): Sql =>
+export const openCustomerCount = (catalogs: StoreCatalogs, matching: Sql = sql`true`): Sql =>
   catalogs.base === emptyBase
     ? sql`(select 0::bigint) as open_customers`
     : sql`(select count(*) from ${openCustomers(catalogs, matching, {})}) as open_customers`;
@@ -54,7 +54,7 @@ export const openPart = (catalogs: StoreCatalogs, matching: Sql = sql`true`): Sq
  * Selects what open customers add to the number of customers: one row for each group, or one row
  * without keys.
  */
-export function openCorrections(catalogs: StoreCatalogs, matching: Sql, keys: Keys): Sql {
+export function openCorrections(catalogs: StoreCatalogs, matching: Sql, keys: GroupKeys): Sql {
   const { names, definitions } = columnsOf(keys);
   const isSameGroup = Object.keys(keys).map((name) => ` and open.${name} = purchase.${name}`);
   const ofOpen = Object.keys(keys).map((name) => `open.${name}, `);

@@ -6,10 +6,10 @@ export const purchaseCount = (rows: GenerationRows): Sql =>
   sql`(select count() ${inBase(rows, {})}) + (select sum(toInt64(sign)) ${inChanges(rows, {})})`;
 
 /**
- * A subquery: the purchases that match a condition on their columns. The changes need not match it, as
- * those of the engine's subquery of the same name: rows may be damaged.
+ * A subquery: the purchases that match a condition on their columns. Unlike `currentLoadPurchases` of the
+ * engine, the condition does not limit the superseded rows, because rows may be damaged.
  */
-export const currentPurchases = (
+export const newestPurchases = (
   rows: GenerationRows,
   columns: Sql,
   condition: Sql = raw('true'),

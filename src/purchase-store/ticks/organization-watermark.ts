@@ -2,7 +2,7 @@ import type { Current } from '../format/current.ts';
 import type { TickFile, TickWatermark } from './published-tick.ts';
 
 /**
- * The source whose requests may read what an organization shows (`servedSource` in
+ * The source whose requests may read the files of an organization (`servedSource` in
  * postgres/source-identity.ts). A fingerprint begins with the timeline of the snapshot.
  */
 export const servedSourceOf = ({
@@ -11,11 +11,15 @@ export const servedSourceOf = ({
 }: Pick<Current, 'source' | 'fingerprint'>): string => `${fingerprint.split(' ', 1)[0]} ${source}`;
 
 /**
- * What an organization shows: the published tick, if it is of the same history of the same database,
- * the organization was written before it and is no exception of it; otherwise what the exception or
- * CURRENT says, whichever was written later.
+ * The watermark of an organization:
+ *
+ * | condition                                                                     | watermark        |
+ * |-------------------------------------------------------------------------------|------------------|
+ * | the tick is later than CURRENT, and has an exception with an instant          | of the exception |
+ * | the tick is later, has the same database and fingerprint, and no exception    | of the tick      |
+ * | otherwise                                                                     | of CURRENT       |
  */
-export function shownWatermark(
+export function organizationWatermark(
   organizationId: bigint,
   current: Pick<Current, 'tick' | 'source' | 'fingerprint' | keyof TickWatermark>,
   published: TickFile | null,

@@ -3,21 +3,21 @@ import { join } from 'node:path';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { readLogEnd } from '../../src/purchase-store/format/log.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import {
   newestTick,
   readTicks,
   type TickFile,
 } from '../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 import { changesIn } from '../files/log-files.ts';
 
 type Published = Watermark & {
   /** The organization and its database. */
   readonly source: string;
-  /** Of the last load or compaction. */
+  /** Purchases at the last load or compaction. */
   readonly purchases: number;
-  /** Since the last load or compaction. */
+  /** Changes since the last load or compaction. */
   readonly changes: number;
   readonly bytes: number;
 };
@@ -32,14 +32,13 @@ export type PublishedStore = {
   readonly organizations: ReadonlyMap<bigint, PublishedStatus>;
 };
 
-/** Reads what is published of organizations. */
 export type ReadPublished = (organizations: readonly bigint[]) => Promise<PublishedStore>;
 
 export const readPublishedFiles =
   (dataDirectory: string): ReadPublished =>
   async (organizations) => {
     const published = new Map<bigint, PublishedStatus>();
-    // Before the logs, so that they have all batches of these ticks.
+    // Ticks are read before the logs, so that the logs have all batches of these ticks.
     const ticks = readTicks(dataDirectory);
     for (const id of organizations) {
       const directory = organizationDirectory(dataDirectory, id);
@@ -75,7 +74,7 @@ function readOne(directory: string, id: bigint, tick: TickFile | null): Publishe
   const end = readLogEnd(join(directory, log), tick?.tick ?? 0, logBytes);
   const baseBytes = base === null ? 0 : statSync(join(directory, base)).size;
   return {
-    ...shownWatermark(id, current, tick),
+    ...organizationWatermark(id, current, tick),
     source,
     fingerprint,
     database: databaseOf(source),

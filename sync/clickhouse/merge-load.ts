@@ -2,7 +2,7 @@ import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import type { GenerationRows } from '../../src/engines/clickhouse/relations.ts';
 import { currenciesOfRows, purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
-import { currentPurchases, purchaseCount } from './current-purchases.ts';
+import { newestPurchases, purchaseCount } from './newest-purchases.ts';
 import type { NewLoad } from './publisher.ts';
 
 export type LoadDescription = Pick<
@@ -27,7 +27,7 @@ export async function describeLoad(
 }
 
 /** Merges a load and its changes into a new load, on the server. Rejects if their numbers of purchases differ. */
-export async function merge(
+export async function mergeLoad(
   clickhouse: ClickHouse,
   rows: GenerationRows,
   loadId: string,
@@ -36,7 +36,7 @@ export async function merge(
   await clickhouse.run(
     sql`
       insert into ${table.purchase} (organization_id, load_id, ${purchaseNames})
-      select ${rows.organizationId}, ${loadId}, * from ${currentPurchases(rows, purchaseNames)}`,
+      select ${rows.organizationId}, ${loadId}, * from ${newestPurchases(rows, purchaseNames)}`,
     signal,
   );
   const merged = await describeLoad(clickhouse, loadId);

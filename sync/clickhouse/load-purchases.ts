@@ -18,7 +18,7 @@ import { takeSnapshot } from '../capture/snapshot.ts';
 import { setLocal } from '../capture/transaction-settings.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { insertRows } from './insert.ts';
-import { describeLoad, type LoadDescription } from './merge.ts';
+import { describeLoad, type LoadDescription } from './merge-load.ts';
 
 const columns = ['organization_id', 'load_id', ...purchaseColumns.map(({ name }) => name)];
 
@@ -32,7 +32,7 @@ const copyAll = `
     order by created_at, id
   ) to stdout`;
 
-export type LoadOptions = {
+export type ClickHouseLoadOptions = {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
   readonly organizationId: bigint;
@@ -44,8 +44,8 @@ export type LoadOptions = {
  * Loads all purchases of one snapshot. ClickHouse reads the text that Postgres writes: both escape
  * it in the same way. Rejects if they count different numbers of rows.
  */
-export async function loadPurchases(
-  options: LoadOptions,
+export async function loadIntoClickHouse(
+  options: ClickHouseLoadOptions,
 ): Promise<LoadDescription & { readonly since: Watermark }> {
   const { database, clickhouse, organizationId, loadId, build } = options;
   const { now, copied } = await withSnapshot(database, async (source) => {
@@ -69,7 +69,7 @@ export async function loadPurchases(
 
 async function copy(
   source: Connection,
-  { clickhouse, build: { signal } }: LoadOptions,
+  { clickhouse, build: { signal } }: ClickHouseLoadOptions,
   onRows: (loaded: number) => void,
 ): Promise<{ readonly rowCount: number }> {
   const rows = source.query(copyTo(copyAll, { highWaterMark: partBytes }));

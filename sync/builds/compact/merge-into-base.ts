@@ -1,8 +1,9 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
-import sql, { raw, type Sql } from 'sql-template-tag';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw } from 'sql-template-tag';
 import { purchaseColumns } from '../../../src/domain/purchase.ts';
+import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { queryRows, runStatement } from '../../../src/duckdb/connection.ts';
 import { dictionaries } from '../../../src/purchase-store/format/layout.ts';
 import {
@@ -12,6 +13,7 @@ import {
 } from '../../../src/purchase-store/format/relations.ts';
 import { type Bases, type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
 import { requireSpace } from '../../files/disk-space.ts';
+import { inFile } from '../../verification/purchase-range.ts';
 import {
   type BaseFile,
   type BaseLocation,
@@ -41,7 +43,7 @@ export type Merged = {
 };
 
 /** Merges a base and the batches of published ticks of a log into a new base, in the order of creation. */
-export async function merge(
+export async function mergeIntoBase(
   options: MergeOptions,
   current: NamedFiles,
   published: number,
@@ -97,19 +99,17 @@ async function mergeStore(
     );
   }
   const bounds = await sliceBounds(connection, source, chunkRows);
-  for (let index = 0; index <= bounds.length; index += 1) {
+  for (const [index, until] of [...bounds, null].entries()) {
     signal.throwIfAborted();
-    const [begin, end] = [bounds[index - 1], bounds[index]];
-    const since = begin === undefined ? sql`true` : isFrom(begin);
-    const until = end === undefined ? sql`true` : isBefore(end);
-    const purchases = currentPurchases(source, sql`(${since}) and (${until})`);
+    const range = { after: bounds[index - 1] ?? null, until };
+    const purchases = currentPurchases(source, inFile(range));
     await insertPurchases(connection, catalog, previous, sql`from ${purchases}`);
   }
 }
 
-/** A slice of the base has at most so many bytes of text. */
+/** The maximum of text in a slice of the base. */
 const maxSliceBytes = 32 * 2 ** 20;
-/** Slices consist of so many rows, or fewer. */
+/** A slice consists of parts with this number of rows. */
 const rowsOfPart = 512;
 
 const textBytes = purchaseColumns
@@ -117,36 +117,30 @@ const textBytes = purchaseColumns
   .map(({ name }) => `coalesce(strlen(${name}), 0)`)
   .join(' + ');
 
-type Place = { readonly createdAt: DuckDBTimestampValue; readonly id: bigint };
-
-const isBefore = ({ createdAt, id }: Place): Sql =>
-  sql`created_at <= ${createdAt} and (created_at < ${createdAt} or id < ${id})`;
-
-const isFrom = ({ createdAt, id }: Place): Sql =>
-  sql`created_at >= ${createdAt} and (created_at > ${createdAt} or id >= ${id})`;
-
-/** The first purchases of the slices but the first one. */
+/** The last purchase of each slice except the last slice. */
 async function sliceBounds(
   connection: DuckDBConnection,
   { base }: StoreCatalogs,
   chunkRows: number,
-): Promise<Place[]> {
+): Promise<PurchasePosition[]> {
   const rows = raw(String(Math.min(rowsOfPart, chunkRows)));
   const parts = await queryRows(
     connection,
     sql`
-      select epoch_us(min(created_at)), min_by(id, rowid), count(*), sum(${raw(textBytes)})::bigint
+      select epoch_us(max(created_at)), max_by(id, rowid), count(*), sum(${raw(textBytes)})::bigint
       from ${raw(base)}.purchase group by rowid // ${rows} order by min(rowid)`,
   );
-  const bounds: Place[] = [];
+  const bounds: PurchasePosition[] = [];
+  let last: PurchasePosition | null = null;
   let slice = { rows: 0n, bytes: 0n };
-  for (const [begin, id, rows, bytes] of parts as [bigint, bigint, bigint, bigint][]) {
+  for (const [createdAt, id, rows, bytes] of parts as [bigint, bigint, bigint, bigint][]) {
     const isFull = slice.rows + rows > chunkRows || slice.bytes + bytes > maxSliceBytes;
-    if (isFull && slice.rows > 0n) {
-      bounds.push({ createdAt: new DuckDBTimestampValue(begin), id });
+    if (isFull && last !== null) {
+      bounds.push(last);
       slice = { rows: 0n, bytes: 0n };
     }
     slice = { rows: slice.rows + rows, bytes: slice.bytes + bytes };
+    last = { createdAt, id };
   }
   return bounds;
 }

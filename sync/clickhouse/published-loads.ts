@@ -3,7 +3,7 @@ import { type ClickHouse, lacksTables } from '../../src/engines/clickhouse/clien
 import { type Load, loadColumnsSql, loadFrom } from '../../src/engines/clickhouse/generation.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import { table } from '../../src/engines/clickhouse/schema.ts';
-import type { PublishedTick } from '../../src/engines/clickhouse/ticks.ts';
+import type { ClickHouseTick } from '../../src/engines/clickhouse/ticks.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 
 /** The newest loads of some organizations. */
@@ -39,14 +39,14 @@ export async function renumberLoads(
 /** The ticks that some loads show, each once. */
 export const ticksOf = (
   loads: readonly Pick<Load, 'organizationId'>[],
-  ticks: readonly PublishedTick[],
-): PublishedTick[] => {
+  ticks: readonly ClickHouseTick[],
+): ClickHouseTick[] => {
   const shown = new Set(loads.map(({ organizationId }) => newestTick(ticks, organizationId)));
   return ticks.filter((tick) => shown.has(tick));
 };
 
 /** The number of changes since each load, of some organizations. */
-export async function countChanges(
+export async function countLoadChanges(
   clickhouse: ClickHouse,
   condition: Sql,
   writers: readonly WriterBatches[],

@@ -13,7 +13,7 @@ import {
 } from './layout.ts';
 import { creationQuarter, quarterHourSql } from './quarter-hours.ts';
 
-/** A table with the columns of `purchaseColumns`, whose instants are microseconds, and what encodes it. */
+/** A table with the columns of `purchaseColumns`, whose instants are microseconds, and the dictionaries that encode it. */
 export type EncodedTable = {
   readonly table: string;
   /** All entries of a dictionary, as a table of SQL. */
@@ -21,8 +21,8 @@ export type EncodedTable = {
 };
 
 /**
- * Inserts the labels and customers that the dictionaries lack where `entriesOf` says, in the order of
- * the rows. Neighbouring rows then have neighbouring keys, so an export of a range of rows reads only
+ * Inserts missing labels and customers into the tables that `entriesOf` returns, in the order of the
+ * rows. Neighbouring rows then have neighbouring keys, so an export of a range of rows reads only
  * a part of a large dictionary.
  */
 export function extendDictionaries(

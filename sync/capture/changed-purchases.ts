@@ -4,7 +4,7 @@ import sql, { type Sql } from 'sql-template-tag';
 import { maxPurchaseLineBytes } from '../../src/domain/purchase.ts';
 import { purchaseExpressions } from '../../src/postgres/lists/purchase-select-list.ts';
 import { OversizedRowError } from '../failure.ts';
-import { isUpsert, type Records } from './records.ts';
+import { isUpsert, type Records } from './log-records.ts';
 import { setLocal } from './transaction-settings.ts';
 
 /**
@@ -60,7 +60,7 @@ export async function* streamChanges(
 }
 
 /** All purchases of these organizations. */
-export async function* streamPurchases(
+export async function* streamAllPurchases(
   connection: pg.ClientBase,
   organizations: readonly bigint[],
 ): AsyncGenerator<[organizationId: bigint, Records]> {
@@ -70,7 +70,7 @@ export async function* streamPurchases(
 
 const listOf = (ids: readonly bigint[]): string => `{${ids.join()}}`;
 
-/** A part that is passed on has about so many bytes. */
+/** The approximate size of the parts that the stream yields. */
 const partBytes = 4 * 2 ** 20;
 
 /** Splits the output of COPY by organization. An organization may have several parts. */
@@ -91,7 +91,7 @@ async function* recordsOf(
   yield* splitter.rest();
 }
 
-/** Readers of a log accept no longer line. */
+/** Throws if a line is longer than readers of a log accept. */
 function requireReadable(parts: readonly Buffer[]): void {
   const bytes = parts.reduce((sum, part) => sum + part.length, 0);
   if (bytes > maxPurchaseLineBytes) throw new OversizedRowError();
@@ -116,7 +116,7 @@ function createSplitter() {
 
   const push = function* (chunk: Buffer): Generator<[bigint, Records]> {
     unfinished.push(chunk);
-    // Joined only when the line ends: a long one would be copied with each of its chunks.
+    // Chunks are joined only when the line ends: a long line would be copied with each of its chunks.
     if (!chunk.includes(newline)) return requireReadable(unfinished);
     const content = unfinished.length === 1 ? chunk : Buffer.concat(unfinished);
     let begin = 0;

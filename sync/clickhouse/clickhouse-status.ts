@@ -2,15 +2,15 @@ import sql, { raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { buildBatches } from '../../src/engines/clickhouse/generation.ts';
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
-import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
-import { shownWatermark } from '../../src/purchase-store/ticks/shown.ts';
 import { databaseOf } from '../capture/watermark.ts';
-import type { PublishedStatus, ReadPublished } from '../status/published.ts';
+import type { PublishedStatus, ReadPublished } from '../status/published-status.ts';
 import { partsOf } from './clean-up.ts';
-import { countChanges, readLoads, ticksOf } from './loads.ts';
+import { countLoadChanges, readLoads, ticksOf } from './published-loads.ts';
 
-/** Ids of one statement, whose URL has them. ClickHouse refuses values of more than 128 KiB. */
+/** The ids in one statement, whose URL contains them. ClickHouse refuses values of more than 128 KiB. */
 const maxBound = 2_000;
 
 /** Reads what is published, with numbers of purchases and sizes on the disk. */
@@ -21,18 +21,18 @@ export const readPublishedStatus =
       organizations.length > maxBound
         ? raw('true')
         : sql`organization_id in ${listOfIds(organizations)}`;
-    // Before the loads, as readers do.
-    const ticks = await readTicks(clickhouse);
+    // Ticks are read before the loads, as readers do.
+    const ticks = await readClickHouseTicks(clickhouse);
     const loads = await readLoads(clickhouse, isWanted);
     const published = new Map<bigint, PublishedStatus>();
     if (loads.length === 0) return { ticks, organizations: published };
     const writers = [buildBatches, ...ticksOf(loads, ticks).flatMap((tick) => tick.writers)];
-    const changes = await countChanges(clickhouse, isWanted, writers);
+    const changes = await countLoadChanges(clickhouse, isWanted, writers);
     const sizes = await readSizes(clickhouse);
     for (const load of loads) {
       const { organizationId, loadId, source, fingerprint, purchases } = load;
       published.set(organizationId, {
-        ...shownWatermark(organizationId, load, newestTick(ticks, organizationId)),
+        ...organizationWatermark(organizationId, load, newestTick(ticks, organizationId)),
         source,
         fingerprint,
         database: databaseOf(source),

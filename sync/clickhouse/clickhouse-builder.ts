@@ -8,28 +8,28 @@ import {
 import { buildWriter } from '../../src/engines/clickhouse/schema.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import type { Builder, BuildOptions } from '../builds/builder.ts';
-import { streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changed-purchases.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../organization.ts';
 import type { Prepared } from '../tick/store.ts';
 import { requireEqual, requireTotals } from '../verification/verify.ts';
-import { type Batch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';
+import { type ChangeBatch, copyChanges, insertCurrent, insertSuperseded } from './change-rows.ts';
 import { dropLoad } from './clean-up.ts';
 import type { ClickHouseStore } from './clickhouse-store.ts';
 import { contentOf } from './content.ts';
-import { currentPurchases } from './current-purchases.ts';
-import { createGap, type FeedGap, noGap } from './feed.ts';
-import { loadPurchases } from './load.ts';
-import { type LoadDescription, merge } from './merge.ts';
-import { newLoad, newWriter } from './names.ts';
+import { createEmptyGap, createGap, type FeedGap } from './feed.ts';
+import { newLoad, newWriter } from './identifiers.ts';
+import { loadIntoClickHouse } from './load-purchases.ts';
+import { type LoadDescription, mergeLoad } from './merge-load.ts';
+import { newestPurchases } from './newest-purchases.ts';
 
 type ClickHouseBuilderOptions = {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
 };
 
-/** Before every tick: the changes during a load, and those when it is published. */
+/** Numbers before all ticks: for the changes during a load, and for those at its publication. */
 const [afterLoad, atPublication] = [-1, 0];
 
 export function createClickHouseBuilder(
@@ -67,8 +67,8 @@ export function createClickHouseBuilder(
     gap: FeedGap,
   ): Promise<void> => {
     const { asOf, snapshot, token, fingerprint } = watermark;
-    const shown = { tick, asOf, snapshot, token, fingerprint };
-    return store.replace({ ...load, ...shown, organizationId: id, source }, changes, gap);
+    const published = { tick, asOf, snapshot, token, fingerprint };
+    return store.replace({ ...load, ...published, organizationId: id, source }, changes, gap);
   };
 
   const prepare = (
@@ -103,7 +103,7 @@ export function createClickHouseBuilder(
   /** Adds the changes since a snapshot to a batch. Returns the snapshot up to which the batch has them. */
   const appendChanges = async (
     rows: GenerationRows,
-    batch: Batch,
+    batch: ChangeBatch,
     since: Watermark,
     { signal, onRetain }: BuildOptions,
     check: (source: Connection) => Promise<void> = async () => {},
@@ -125,11 +125,10 @@ export function createClickHouseBuilder(
   const requireSameTotals = async (source: Connection, rows: GenerationRows): Promise<void> => {
     const [loaded] = await clickhouse.query(sql`
       select concat(toString(count()), ' worth ', toString(sum(toInt128(cents))))
-      from ${currentPurchases(rows, sql`purchase_value_in_cents as cents`)}`);
+      from ${newestPurchases(rows, sql`purchase_value_in_cents as cents`)}`);
     await requireTotals(source, rows.organizationId, loaded?.[0]);
   };
 
-  /** The rows up to a published tick. */
   const publishedRows = ({ id }: Organization, tick: number): GenerationRows => {
     const rows = store.rowsOf(id);
     if (rows === null) throw new Error('nothing is published');
@@ -148,7 +147,7 @@ export function createClickHouseBuilder(
       const { id } = organization;
       return withNewLoad(organization, async (loadId) => {
         const options = { database, clickhouse, organizationId: id, loadId, build };
-        const { since: loadedAt, ...load } = await loadPurchases(options);
+        const { since: loadedAt, ...load } = await loadIntoClickHouse(options);
         const batch = { loadId, writer: buildWriter, tick: afterLoad };
         const rows = { organizationId: id, loadId, writers: [] };
         const all = { ...rows, writers: [{ writer: buildWriter, last: BigInt(afterLoad) }] };
@@ -164,17 +163,17 @@ export function createClickHouseBuilder(
     },
 
     async catchUp(organization, tick, build) {
-      const { shown } = organization;
-      if (shown === null) throw new Error('nothing is published');
+      const { watermark } = organization;
+      if (watermark === null) throw new Error('nothing is published');
       const rows = publishedRows(organization, tick);
       const batch = { writer: newWriter(), tick: tick + 1 };
-      // Its rows are read until the load is published.
+      // The rows of this batch are read until the load is published.
       unfinished.add(batch.writer);
       const release = () => unfinished.delete(batch.writer);
       return withNewLoad(organization, async (loadId) => {
-        const { since } = await appendChanges(rows, batch, shown, build);
+        const { since } = await appendChanges(rows, batch, watermark, build);
         const writers = [...rows.writers, { writer: batch.writer, last: BigInt(batch.tick) }];
-        const merged = await merge(clickhouse, { ...rows, writers }, loadId, build.signal);
+        const merged = await mergeLoad(clickhouse, { ...rows, writers }, loadId, build.signal);
         const prepared = prepare(organization, merged, since, 0, createGap(since, batch.writer));
         return {
           ...prepared,
@@ -192,7 +191,7 @@ export function createClickHouseBuilder(
       const rows = publishedRows(organization, tick);
       const before = store.sizeOf(id)?.changes ?? 0;
       return withNewLoad(organization, async (loadId) => {
-        const merged = await merge(clickhouse, rows, loadId, signal);
+        const merged = await mergeLoad(clickhouse, rows, loadId, signal);
         return {
           async publish(published, watermark) {
             const current = publishedRows(organization, published);
@@ -204,7 +203,7 @@ export function createClickHouseBuilder(
             const to = sql`${loadId} as load_id, ${buildWriter} as writer`;
             await copyChanges(clickhouse, isLater, to);
             const changes = (store.sizeOf(id)?.changes ?? 0) - before;
-            await publish(organization, merged, published, watermark, changes, noGap());
+            await publish(organization, merged, published, watermark, changes, createEmptyGap());
           },
           discard: () => discard(id, loadId),
         };

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { purchaseFromRow } from '../../domain/purchase.ts';
 import { type ChangesPage, UnknownPositionError } from '../../domain/purchase-changes.ts';
-import { decodeRecords } from '../delta/records.ts';
+import { decodeRecords } from '../delta/decode-records.ts';
 import type { Current } from '../format/current.ts';
 import {
   type Batch,
@@ -19,8 +19,8 @@ import type { ChangePosition } from './change-position.ts';
 type Part = { readonly log: string; readonly begin: number; readonly end: number | null };
 
 /**
- * The change feed: parts of replaced logs, then the log of CURRENT after what it showed when it was
- * written. Together they have all changes, in the order of publication.
+ * The parts of the change feed: of replaced logs, then the log of CURRENT after `logBytes`. Together they
+ * have all changes, in the order of publication.
  */
 const partsOf = ({ replacedLogs, log, logBytes }: Current): Part[] => [
   ...replacedLogs,
@@ -38,9 +38,9 @@ const beginOf = ({ log, begin }: Part): ChangePosition => ({
 export const beginOfLog = (current: Current): ChangePosition =>
   beginOf({ log: current.log, begin: current.logBytes, end: null });
 
-/** A page ends after so many bytes, also if its changes are few: a purchase may change often. */
+/** A page ends after this number of bytes, even with few changes: a purchase may change often. */
 const maxPageBytes = 512 * 2 ** 10;
-/** Some batches (log.ts). */
+/** A page reads several batches at once (`maxBatchBytes` in log.ts). */
 const windowBytes = 256 * 2 ** 10;
 
 type Page = {
@@ -49,7 +49,7 @@ type Page = {
   readonly limit: number;
   bytesLeft: number;
   next: ChangePosition;
-  /** A limit is reached, and more follows. */
+  /** A limit is reached, and more changes follow. */
   isFull: boolean;
 };
 
@@ -57,7 +57,7 @@ type Page = {
  * The changes of published ticks after a position. Throws UnknownPositionError if the feed does not have
  * it, and DamagedLogError if the log of CURRENT is damaged or missing.
  */
-export function readChanges(
+export function readFeedPage(
   directory: string,
   current: Current,
   published: number,
@@ -81,14 +81,14 @@ export function readChanges(
   return { changes, hasMore: page.isFull, next: page.next };
 }
 
-/** Adds the changes of a part after `page.next`, which is in it. */
+/** Adds the changes of the part that contains `page.next`, after this position. */
 function readPart(directory: string, part: Part, published: number, page: Page): void {
-  const descriptor = openPart(directory, part);
+  const descriptor = openLog(directory, part);
   try {
     const { size } = fstatSync(descriptor);
     const end = part.end ?? size;
     requirePosition(descriptor, part, end, page.next);
-    // Of a replaced log, all batches up to its end are published.
+    // All batches of a replaced log up to its end are published.
     const visible = part.end === null ? published : Number.POSITIVE_INFINITY;
     for (const batch of batchesAfter(descriptor, page.next, end, visible)) {
       addBatch(descriptor, part.log, batch, page);
@@ -106,7 +106,7 @@ function readPart(directory: string, part: Part, published: number, page: Page):
   }
 }
 
-function openPart(directory: string, { log, end }: Part): number {
+function openLog(directory: string, { log, end }: Part): number {
   try {
     return openSync(join(directory, log), 'r');
   } catch (error) {
@@ -129,7 +129,7 @@ function requirePosition(
   if (!isKnown || (checksum === null && !isBegin)) throw new UnknownPositionError();
 }
 
-/** The batches after a position, the first of which may be one that it divides. */
+/** The batches after a position. If the position is within a batch, the whole batch comes first. */
 function* batchesAfter(
   descriptor: number,
   position: ChangePosition,
@@ -145,7 +145,7 @@ function* batchesAfter(
   yield* batches;
 }
 
-/** Null if no batch begins there: positions come from clients. */
+/** Null if no batch begins at the position, because clients may send any position. */
 function firstBatch(batches: Generator<Batch>): Batch | null {
   try {
     const { value } = batches.next();
@@ -178,8 +178,8 @@ function addBatch(descriptor: number, log: string, batch: Batch, page: Page): vo
 }
 
 /**
- * The end of the published batches of CURRENT's log, from a position in it on. Reads the batches only if
- * some are of later ticks.
+ * Finds the end of the published batches of CURRENT's log, after a position. Reads the batches only if
+ * some have later ticks.
  */
 export function findEnd(
   directory: string,
@@ -189,7 +189,7 @@ export function findEnd(
 ): ChangePosition {
   const { log } = current;
   let end = from;
-  const descriptor = openPart(directory, { log, begin: from.batch, end: null });
+  const descriptor = openLog(directory, { log, begin: from.batch, end: null });
   try {
     const { size } = fstatSync(descriptor);
     if (size < from.batch) throw new DamagedLogError('it has become shorter');
