@@ -86,8 +86,10 @@ export function createReports(options: {
     },
 
     succeeded(organization: Organization, attempted: Attempted): void {
-      if (noteSuccess(organization, attempted)) logOf(organization).info('works again');
-      changed(organization);
+      const hadFailed = noteSuccess(organization, attempted);
+      if (hadFailed) logOf(organization).info('works again');
+      // A join without a failure before it was not reported.
+      if (hadFailed || attempted !== 'join') changed(organization);
     },
 
     /** Records the failure of a stage of the whole worker, or its success with null. */
