@@ -321,18 +321,18 @@ describe('a damaged log', () => {
 });
 
 describe('a CURRENT that cannot be read', () => {
-  it('is reported, and not served', async ({
-    newDirectory,
-    served: { shown, version, reports },
-  }) => {
-    publishFiles(newDirectory, shop, bought(1n));
-    await shown();
-    writeFileSync(currentFile(organizationDirectory(newDirectory, shop)), '{"layoutVersion"');
-    expect(await version()).toBeNull();
-    expect(reports()).toEqual(new Map([[shop, 'CURRENT']]));
-    publishFiles(newDirectory, shop, bought(2n));
-    expect((await shown()).ids).toEqual([2n]);
-  });
+  it.for(['{"layoutVersion"', 'null', '[]', '7'])(
+    'is reported, and not served: %s',
+    async (content, { newDirectory, served: { shown, version, reports } }) => {
+      publishFiles(newDirectory, shop, bought(1n));
+      await shown();
+      writeFileSync(currentFile(organizationDirectory(newDirectory, shop)), content);
+      expect(await version()).toBeNull();
+      expect(reports()).toEqual(new Map([[shop, 'CURRENT']]));
+      publishFiles(newDirectory, shop, bought(2n));
+      expect((await shown()).ids).toEqual([2n]);
+    },
+  );
 
   it('is not served while its folder is not accessible', async ({
     newDirectory,

@@ -54,6 +54,9 @@ const current = z.object({
 });
 export type Current = z.output<typeof current>;
 
+/** Older layouts have other fields. */
+const ofAnyLayout = z.looseObject({ layoutVersion: z.number() });
+
 export const purchasesDirectory = (dataDirectory: string): string =>
   join(dataDirectory, 'purchases');
 
@@ -74,7 +77,7 @@ export function readCurrent(directory: string, layoutVersion: number): Current |
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
-  const content = JSON.parse(text) as { layoutVersion?: unknown };
+  const content = ofAnyLayout.parse(JSON.parse(text));
   return content.layoutVersion === layoutVersion ? current.parse(content) : null;
 }
 
