@@ -6,14 +6,17 @@ import type { OrganizationReport, OrganizationState } from './status/worker-stat
 /**
  * How an organization takes part in the ticks:
  *
- * | phase          | meaning                                            | leaves for                      |
- * |----------------|----------------------------------------------------|---------------------------------|
- * | `following`    | each tick includes its changes                     | any other, after a failure      |
- * | `behind`       | the changes since `watermark` are few and can be read | `following`, by a join          |
- * | `far behind`   | they are too many for a tick                       | `following`, by a catch-up      |
- * | `load required`| they cannot be read, or nothing is published       | `following`, by a load          |
+ * | phase           | meaning                                      | leaves for                               |
+ * |-----------------|----------------------------------------------|------------------------------------------|
+ * | `following`     | each tick includes its changes               | any other: a failure, or many changes    |
+ * | `behind`        | the changes since its `watermark` are few    | `following`, by a join; the next two, if |
+ * |                 |                                              | they are many or cannot be read          |
+ * | `far behind`    | they are too many for a tick                 | `following`, by a catch-up; the next, if |
+ * |                 |                                              | they cannot be read, or merged in memory |
+ * | `load required` | they cannot be read, or nothing is published | `following`, by a load                   |
  *
- * In any phase but `following`, it is an exception of the ticks, and its `watermark` stays.
+ * In any phase but `following`, it is an exception of the ticks, and its `watermark` stays. `dueBuild` decides
+ * which build is due.
  */
 type Phase = 'following' | 'behind' | 'far behind' | 'load required';
 
