@@ -51,22 +51,25 @@ export const noChanges: TickResult = { changed: [], changes: 0, bytes: 0 };
 export async function runTick(context: TickContext): Promise<TickResult> {
   const { database, publication } = context;
   const { watermark: since } = publication;
-  const read = await readSince(database, since, async (source) => {
+  return readSince(database, since, async (source) => {
     const included = selectOrganizations(context, await countChanges(source, since.snapshot));
     return readChanges(source, included, since.snapshot);
-  }).catch(async (error) => {
-    if (error instanceof TooManyBytesError) return error;
-    if (error instanceof InsufficientLogError) await beginHistory(context, error);
-    else if (!isDataError(error) || !(await isolateFailures(context))) throw error;
-    return null;
-  });
-  if (read === null) return noChanges;
-  if (read instanceof TooManyBytesError) {
-    leaveAfter(context, read.organizationId, read);
-    // A later tick must not read these changes again, after the organization has joined.
-    return runTick(context);
+  }).then(
+    ({ result, watermark }) => publishChanges(context, result, watermark),
+    (error) => tickAfter(context, error),
+  );
+}
+
+/** Publishes without the organizations whose changes could not be read because of the error. */
+async function tickAfter(context: TickContext, error: unknown): Promise<TickResult> {
+  if (error instanceof InsufficientLogError) {
+    await beginHistory(context, error);
+    return noChanges;
   }
-  return publishChanges(context, read.result, read.watermark);
+  if (error instanceof TooManyBytesError) leaveAfter(context, error.organizationId, error);
+  else if (!isDataError(error) || !(await isolateFailures(context))) throw error;
+  // Until the watermark moves, a tick would read their changes again once they have joined.
+  return runTick(context);
 }
 
 /**
