@@ -5,6 +5,7 @@ import type {
   PurchaseStatsQuery,
   PurchaseTimeSeriesQuery,
 } from './purchase-query.ts';
+import type { PurchaseReport, PurchaseReportQuery } from './purchase-report.ts';
 
 export type PurchasePage = {
   /** Newest first: `created_at`, then `id`, both descending. */
@@ -103,6 +104,9 @@ export interface PurchaseReader {
 
   /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
   readonly timeSeries: QueuedRead<PurchaseTimeSeriesQuery, PurchaseTimeSeries>;
+
+  /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
+  readonly report: QueuedRead<PurchaseReportQuery, PurchaseReport>;
 
   /**
    * Calls `take` with a source that has each matching purchase exactly once, as of one instant,

@@ -76,7 +76,7 @@ export const seriesDimensions = statsDimensions.filter((dimension) => dimension 
   SeriesDimension,
   ...SeriesDimension[],
 ];
-type SeriesDimension = Exclude<StatsDimension, 'day'>;
+export type SeriesDimension = Exclude<StatsDimension, 'day'>;
 
 export type PurchaseTimeSeriesQuery = PeriodCalendar & {
   readonly filters: PurchaseFilters;

@@ -122,6 +122,8 @@ function createReader(
       runAsOf(organizationId, (engine) => engine.stats(organizationId, query, ...rest)),
     timeSeries: (organizationId, query, ...rest) =>
       runAsOf(organizationId, (engine) => engine.timeSeries(organizationId, query, ...rest)),
+    report: (organizationId, query, ...rest) =>
+      runAsOf(organizationId, (engine) => engine.report(organizationId, query, ...rest)),
     export: (organizationId, filters, take, signal) =>
       run(organizationId, (engine) => {
         const startedAt = performance.now();

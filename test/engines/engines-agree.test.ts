@@ -13,6 +13,13 @@ import {
   seriesDimensions,
   statsDimensions,
 } from '../../src/domain/purchase-query.ts';
+import {
+  comparisons,
+  isPeriodDimension,
+  type PurchaseReportQuery,
+  reportDimensions,
+  reportMeasures,
+} from '../../src/domain/purchase-report.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
@@ -45,6 +52,57 @@ const tests = mixtures.filter(({ reading }) => !hasClickHouse || reading === 're
 /** Of the mixtures that are applied after opening, `npm test` compares one. */
 const isQuick = ({ name, reading }: (typeof mixtures)[number]) =>
   reading === 'replayed at opening' || name.startsWith('in base and log, updated');
+
+/** Reports with bounds that all engines know: without `created_until`, a compared period ends now. */
+function reports(
+  filters: fc.Arbitrary<PurchaseFilters>,
+  instant: fc.Arbitrary<bigint>,
+): fc.Arbitrary<PurchaseReportQuery> {
+  const near = instant.filter((bound) => bound > -2n * day && bound < latestInstant - day);
+  const bounds = fc.record({ createdSince: near, createdUntil: near });
+  const dimensions = fc
+    .subarray([...reportDimensions], { maxLength: 3 })
+    .filter((chosen) => chosen.filter(isPeriodDimension).length < 2);
+  const shape = fc
+    .tuple(fc.subarray([...reportMeasures], { minLength: 1 }), dimensions)
+    .chain(([measures, groupBy]) =>
+      fc.record({
+        measures: fc.constant(measures),
+        groupBy: fc.constant(groupBy),
+        orderBy: fc.record({
+          by: fc.constantFrom(...measures, ...groupBy),
+          isDescending: fc.boolean(),
+        }),
+      }),
+    );
+  return fc
+    .record(
+      {
+        filters,
+        bounds: fc.option(bounds, { freq: 4, nil: {} }),
+        shape,
+        limit: fc.integer({ min: 1, max: 60 }),
+        timeZone: fc.constantFrom('America/Sao_Paulo', 'Asia/Kathmandu', 'Australia/Lord_Howe'),
+        compareTo: fc.constantFrom(...comparisons),
+      },
+      { requiredKeys: ['filters', 'bounds', 'shape', 'limit'] },
+    )
+    .map(({ filters, bounds, shape, compareTo, ...rest }) => ({
+      ...rest,
+      ...shape,
+      filters: { ...filters, ...bounds },
+      compareTo: 'createdSince' in bounds ? compareTo : undefined,
+    }));
+}
+
+const reportOf = (of: PurchaseEngine, organization: bigint, query: PurchaseReportQuery) =>
+  of.report(organization, query).then(
+    ({ result }) => asText(result),
+    (error) => {
+      if (error instanceof TooManyPeriodsError) return `too many: ${error.message}`;
+      throw error;
+    },
+  );
 
 describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] : ['slow'] })))(
   `the ${tested} and the Postgres engine, with purchases $name`,
@@ -186,6 +244,18 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
           for (const { engine } of stores) expect(await seriesOf(engine, query)).toBe(exact);
         }),
         { numRuns },
+      );
+    });
+
+    it(`return the same report for random queries, ${name}`, { tags }, async () => {
+      await fc.assert(
+        fc.asyncProperty(reports(filters(), instant), async (query) => {
+          const exact = await reportOf(postgres, organization, query);
+          for (const { engine } of stores) {
+            expect(await reportOf(engine, organization, query)).toBe(exact);
+          }
+        }),
+        { numRuns: 2 * numRuns },
       );
     });
 

@@ -16,6 +16,7 @@ import { createChangeFeed } from './change-feed.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import { type FindGeneration, type LoadGeneration, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
+import { purchaseReport } from './report.ts';
 import {
   createRequestedOrganizations,
   type RequestedOrganizations,
@@ -124,6 +125,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     get: queued(findPurchase),
     stats: queued(purchaseStats),
     timeSeries: queued(purchaseTimeSeries),
+    report: queued(purchaseReport),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, async (either) => {
         const generation = required(await find(organizationId, source, either));

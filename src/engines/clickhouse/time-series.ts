@@ -1,5 +1,11 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
-import { type Interval, periodKeyAt, periodOffsets } from '../../domain/period.ts';
+import {
+  type Interval,
+  intervalMonths,
+  isOfMonths,
+  periodKeyAt,
+  periodOffsets,
+} from '../../domain/period.ts';
 import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
 import {
   labelOfDimension,
@@ -48,8 +54,8 @@ export async function purchaseTimeSeries(
 }
 
 /** The key of a purchase's period, as SQL (domain/period.ts). */
-function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
-  if (interval !== 'month') return localUnits(offsets, interval);
+export function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
+  if (!isOfMonths(interval)) return localUnits(offsets, interval);
   // Years of 365.2425 days that begin in March, as in Howard Hinnant's `civil_from_days`.
   // 0001-01-01 is 306 days after the beginning of such a year.
   // Each alias is defined once and used again: without aliases, the offsets would be in the
@@ -62,7 +68,8 @@ function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
     '(day_of_era - (365 * year_of_era + intDiv(year_of_era, 4) - intDiv(year_of_era, 100)))',
   );
   const month = sql`intDiv(5 * ${dayOfYear} + 2, 153)`;
-  return sql`((${year} + ${era} * 400) * 12 + ${month} - 10)`;
+  const months = sql`((${year} + ${era} * 400) * 12 + ${month} - 10)`;
+  return sql`intDiv(${months}, ${raw(String(intervalMonths[interval]))})`;
 }
 
 async function readPeriods(

@@ -6,7 +6,7 @@ import {
   type PurchaseReader,
   type QueuedRead,
 } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchaseStatsQuery } from '../../domain/purchase-query.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
@@ -24,6 +24,7 @@ import {
   type ServedOrganizations,
   type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
+import { purchaseReport } from './statistics/report.ts';
 import { doStatsReadFirsts, purchaseStats, type QueryContext } from './statistics/stats.ts';
 import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
 
@@ -192,6 +193,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         generation: Generation,
         query: Query,
         context: QueryContext,
+        asOf: bigint,
       ) => Promise<Result>,
       readsFirsts: (generation: Generation, query: Query, context: QueryContext) => boolean = () =>
         false,
@@ -205,7 +207,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
               source,
               connection,
               async ({ generation, asOf }) => ({
-                result: await read(connection, generation, query, context),
+                result: await read(connection, generation, query, context, asOf),
                 asOf,
               }),
               (generation) => readsFirsts(generation, query, context),
@@ -220,8 +222,13 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   return {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    stats: queued(purchaseStats, doStatsReadFirsts),
+    stats: queued(
+      (connection, generation, query: PurchaseStatsQuery, context) =>
+        purchaseStats(connection, generation, query, context),
+      doStatsReadFirsts,
+    ),
     timeSeries: queued(purchaseTimeSeries, doesTimeSeriesReadFirsts),
+    report: queued(purchaseReport),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
         withParts(async ({ instance, organizations }) => {

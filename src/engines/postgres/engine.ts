@@ -17,6 +17,7 @@ import {
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
+import { purchaseReport } from './report.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
@@ -49,13 +50,18 @@ export function createPostgresEngine(
   const queries = createQueryQueue(options);
   const queued =
     <Query, Result>(
-      read: (connection: pg.ClientBase, organizationId: bigint, query: Query) => Promise<Result>,
+      read: (
+        connection: pg.ClientBase,
+        organizationId: bigint,
+        query: Query,
+        asOf: bigint,
+      ) => Promise<Result>,
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client) => {
       const work: SnapshotWork<AsOf<Result>> = async (connection, readInstant) => {
         await lockTable(connection);
-        const result = await read(connection, organizationId, query);
-        return { result, asOf: await readInstant() };
+        const asOf = await readInstant();
+        return { result: await read(connection, organizationId, query, asOf), asOf };
       };
       return queries.run({ organizationId, name: client }, signal, (either) =>
         withInstant(database, work, either),
@@ -67,6 +73,7 @@ export function createPostgresEngine(
     get: queued(findPurchase),
     stats: queued(purchaseStats),
     timeSeries: queued(purchaseTimeSeries),
+    report: queued(purchaseReport),
     async export(organizationId, filters, take, signal) {
       const taking = await withInstant(
         database,

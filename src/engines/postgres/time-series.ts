@@ -1,7 +1,14 @@
 import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant, formatInstant } from '../../domain/instant.ts';
-import { type Interval, intervalLengths, periodKeyAt, periodOffsets } from '../../domain/period.ts';
+import {
+  type Interval,
+  intervalLengths,
+  intervalMonths,
+  isOfMonths,
+  periodKeyAt,
+  periodOffsets,
+} from '../../domain/period.ts';
 import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
 import {
   labelOfDimension,
@@ -44,18 +51,24 @@ export async function purchaseTimeSeries(
 }
 
 /** The key of a purchase's period, as SQL (domain/period.ts). */
-function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
-  const offset = offsetExpression(
-    offsets,
-    (instant) => sql`created_at < ${formatInstant(instant)}::timestamptz`,
-  );
-  if (interval === 'month') {
+export function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
+  if (isOfMonths(interval)) {
+    const offset = offsetExpression(offsets, isBefore);
     const local = sql`(created_at at time zone 'UTC' + ${offset} * interval '1 microsecond')`;
-    return sql`((extract(year from ${local}) - 1) * 12 + extract(month from ${local}) - 1)::integer`;
+    const months = sql`((extract(year from ${local}) - 1) * 12 + extract(month from ${local}) - 1)`;
+    return sql`(${months}::integer / ${raw(String(intervalMonths[interval]))})`;
   }
-  return sql`((${raw(microsecondsOf('created_at'))} + ${offset} - ${raw(`(${earliestInstant})`)})
-    / ${raw(String(intervalLengths[interval]))})::integer`;
+  return localUnits(offsets, intervalLengths[interval]);
 }
+
+/** The number of whole units (microseconds) of local time since 0001-01-01, as SQL. */
+export function localUnits(offsets: readonly ZoneOffset[], unit: bigint): Sql {
+  const offset = offsetExpression(offsets, isBefore);
+  return sql`((${raw(microsecondsOf('created_at'))} + ${offset} - ${raw(`(${earliestInstant})`)})
+    / ${raw(String(unit))})::integer`;
+}
+
+const isBefore = (instant: bigint): Sql => sql`created_at < ${formatInstant(instant)}::timestamptz`;
 
 async function readPeriods(
   connection: pg.ClientBase,

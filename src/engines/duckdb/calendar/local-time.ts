@@ -1,6 +1,6 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant } from '../../../domain/instant.ts';
-import { type Interval, intervalLengths } from '../../../domain/period.ts';
+import { type Interval, intervalLengths, isOfMonths } from '../../../domain/period.ts';
 import type { ZoneOffset } from '../../../domain/time-zone.ts';
 import {
   creationQuarter,
@@ -36,7 +36,7 @@ export function localUnits(
 
 /**
  * The period of an interval (`keyOf` in domain/period.ts), as SQL: whole units of local time, and the
- * first day of a month. By month and year of each row, a series by month took twice the time.
+ * first day of a month, quarter or year. By month and year of each row, a series by month took twice the time.
  */
 export function localPeriod(
   interval: Interval,
@@ -44,14 +44,21 @@ export function localPeriod(
   quarter?: Sql,
 ): Sql {
   const units = localUnits(offsets, unitOf(interval), quarter);
-  return interval === 'month'
-    ? sql`(${units} - day(date '0001-01-01' + ${units}) + 1)::integer`
-    : units;
+  if (!isOfMonths(interval)) return units;
+  const date = sql`(date '0001-01-01' + ${units})`;
+  const dayOfPeriod = interval === 'month' ? sql`day(${date})` : dayOf[interval](date);
+  return sql`(${units} - ${dayOfPeriod} + 1)::integer`;
 }
+
+/** The position of a date in its quarter or year, from 1. */
+const dayOf = {
+  quarter: (date: Sql) => sql`(${date} - date_trunc('quarter', ${date})::date + 1)`,
+  year: (date: Sql) => sql`dayofyear(${date})`,
+};
 
 /** The unit of an interval, in microseconds. */
 export const unitOf = (interval: Interval): bigint =>
-  intervalLengths[interval === 'month' ? 'day' : interval];
+  intervalLengths[isOfMonths(interval) ? 'day' : interval];
 
 /**
  * Whether DuckDB should hash the units of this range instead of addressing them directly. DuckDB

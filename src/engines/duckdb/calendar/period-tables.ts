@@ -1,7 +1,7 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { type PeriodCalendar, periodOffsets } from '../../../domain/period.ts';
+import { isOfMonths, type PeriodCalendar, periodOffsets } from '../../../domain/period.ts';
 import { withConnection } from '../../../duckdb/connection.ts';
 import {
   beginOfQuarterHour,
@@ -86,7 +86,7 @@ export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
       const quarters = roundedOut(first, last);
       const offsets = await periodOffsets(calendar, since, until);
       if (quarters === null || !areInQuarterHours(offsets)) return null;
-      const isSimple = calendar.interval !== 'month' && offsets.length === 1;
+      const isSimple = !isOfMonths(calendar.interval) && offsets.length === 1;
       const minimum = minPurchasesPerQuarter[isSimple ? 'ofSimpleCalendars' : 'ofOthers'];
       const key = `${calendar.interval} ${calendar.timeZone ?? ''}`;
       const maxQuarters = purchases / minimum;

@@ -1,12 +1,17 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
+import type { PeriodCalendar } from '../../../domain/period.ts';
 import {
   emptyStats,
   type PurchaseStats,
   type PurchaseSums,
   type PurchaseTimeSeries,
 } from '../../../domain/purchase-engine.ts';
-import { labelOfDimension, type PurchaseTimeSeriesQuery } from '../../../domain/purchase-query.ts';
+import {
+  labelOfDimension,
+  type PurchaseFilters,
+  type PurchaseTimeSeriesQuery,
+} from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../../purchase-store/format/relations.ts';
@@ -153,4 +158,22 @@ async function readSeries(
     condition: sql`${key} in (${raw(keys.join(', '))})`,
     names: new Map(rows.map(([key, value]) => [key as number, value as string])),
   };
+}
+
+/** The first and the last period of the matching purchases; null if there are none. */
+export async function readPeriodRange(
+  connection: DuckDBConnection,
+  generation: Generation,
+  calendar: PeriodCalendar,
+  filters: PurchaseFilters,
+  { periodTables }: QueryContext,
+): Promise<PeriodRange | null> {
+  const matching = await purchasesMatching(connection, generation.labels, filters);
+  if (matching === null) return null;
+  const periods = await periodsOf(
+    generation,
+    { ...calendar, filters, groupLimit: 1 },
+    periodTables,
+  );
+  return readRange(connection, generation, matching, periods);
 }

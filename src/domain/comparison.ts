@@ -1,0 +1,104 @@
+import { earliestInstant } from './instant.ts';
+import { intervalLengths } from './period.ts';
+import type { Comparison } from './purchase-report.ts';
+import { type ZoneOffset, zoneOffsets } from './time-zone.ts';
+
+/** Inclusive bounds; microseconds since 1970. */
+export type Bounds = { readonly since: bigint; readonly until: bigint };
+
+const { day } = intervalLengths;
+
+/**
+ * The period that a report compares `period` with.
+ *
+ * - `previous_period`: a period that begins with a local day moves back by the number of local days that it
+ *   touches: 1 to 20 November until 14:05 is compared with 12 to 31 October until 14:05. Any other one
+ *   moves back by its length, so that the two touch and share no instant.
+ * - `previous_month`, `previous_year`: both bounds move back by a calendar month or year of local time. A
+ *   day that does not exist becomes the last one of its month.
+ */
+export async function comparedPeriod(
+  { since, until }: Bounds,
+  comparison: Comparison,
+  timeZone: string | undefined,
+): Promise<Bounds> {
+  const [localSince, localUntil] = [
+    await localTime(timeZone, since),
+    await localTime(timeZone, until),
+  ];
+  const firstDay = floorDay(localSince);
+  const beginsDay = firstDay !== floorDay(await localTime(timeZone, since - 1n));
+  if (comparison === 'previous_period' && !beginsDay) {
+    const length = until - since + 1n;
+    return clamp({ since: since - length, until: since - 1n });
+  }
+  const days = floorDay(localUntil) - firstDay + day;
+  const move = (local: bigint): bigint => {
+    if (comparison === 'previous_period') return local - days;
+    return monthsBefore(local, comparison === 'previous_month' ? 1 : 12);
+  };
+  return clamp({
+    since: await earliestAt(timeZone, move(beginsDay ? firstDay : localSince)),
+    until: await latestAt(timeZone, move(localUntil)),
+  });
+}
+
+/** Local time as microseconds: an instant and its offset. */
+async function localTime(timeZone: string | undefined, instant: bigint): Promise<bigint> {
+  const [zone] = await offsetsOf(timeZone, instant, instant);
+  return instant + (zone?.offset ?? 0n);
+}
+
+/** The first instant at which clocks show `local` or later. */
+async function earliestAt(timeZone: string | undefined, local: bigint): Promise<bigint> {
+  let begin = local - 2n * day;
+  for (const { offset, until } of await offsetsOf(timeZone, begin, local + 2n * day)) {
+    const instant = local - offset > begin ? local - offset : begin;
+    if (until === null || instant < until) return instant;
+    begin = until;
+  }
+  return local;
+}
+
+/** The last instant at which clocks show `local` or earlier. */
+async function latestAt(timeZone: string | undefined, local: bigint): Promise<bigint> {
+  let begin = local - 2n * day;
+  let latest = begin;
+  for (const { offset, until } of await offsetsOf(timeZone, begin, local + 2n * day)) {
+    const instant = local - offset;
+    if (instant >= begin) latest = until === null || instant < until ? instant : until - 1n;
+    if (until !== null) begin = until;
+  }
+  return latest;
+}
+
+async function offsetsOf(
+  timeZone: string | undefined,
+  from: bigint,
+  to: bigint,
+): Promise<readonly ZoneOffset[]> {
+  return timeZone === undefined ? [{ offset: 0n, until: null }] : zoneOffsets(timeZone, from, to);
+}
+
+const floorDay = (local: bigint): bigint => {
+  const rest = local % day;
+  return rest < 0n ? local - rest - day : local - rest;
+};
+
+function monthsBefore(local: bigint, months: number): bigint {
+  const begin = floorDay(local);
+  const date = new Date(Number(begin / 1000n));
+  const ofMonth = date.getUTCDate();
+  date.setUTCDate(1);
+  date.setUTCMonth(date.getUTCMonth() - months);
+  const lastOfMonth = new Date(date);
+  lastOfMonth.setUTCMonth(lastOfMonth.getUTCMonth() + 1);
+  lastOfMonth.setUTCDate(0);
+  date.setUTCDate(Math.min(ofMonth, lastOfMonth.getUTCDate()));
+  return BigInt(date.getTime()) * 1000n + (local - begin);
+}
+
+const clamp = ({ since, until }: Bounds): Bounds => ({
+  since: since < earliestInstant ? earliestInstant : since,
+  until: until < earliestInstant ? earliestInstant : until,
+});

@@ -1,0 +1,160 @@
+import type { PurchaseTotals } from './purchase-engine.ts';
+import type { PurchaseFilters, SeriesDimension } from './purchase-query.ts';
+import { seriesDimensions } from './purchase-query.ts';
+
+/** Sums over matching purchases, by several dimensions: an addition to the specification. */
+
+/** Cents of a purchase that may be missing. A sum adds the others. */
+export const optionalAmounts = [
+  'subtotal_amount_in_cents',
+  'total_amount_in_cents',
+  'discount_in_cents',
+  'shipping_cost_customer_in_cents',
+] as const;
+export type OptionalAmount = (typeof optionalAmounts)[number];
+
+export const reportMeasures = [
+  'purchase_count',
+  'revenue_in_cents',
+  'average_ticket_in_cents',
+  'customer_count',
+  /** The customers whose first purchase is in the row; see `isFirst`. */
+  'new_customer_count',
+  /** The customers with another purchase in the row. */
+  'returning_customer_count',
+  ...optionalAmounts,
+] as const;
+export type ReportMeasure = (typeof reportMeasures)[number];
+
+export const defaultMeasures = reportMeasures.slice(0, 4);
+
+/** Dimensions of time: a period of local time. A report has at most one. */
+export const periodDimensions = ['hour', 'day', 'week', 'month', 'quarter', 'year'] as const;
+export type PeriodDimension = (typeof periodDimensions)[number];
+
+/** Dimensions whose values are texts of a purchase. */
+export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;
+export type LabelDimension = SeriesDimension | 'shipping_status';
+
+export const reportDimensions = [
+  ...labelDimensions,
+  /** `new` for a customer's first purchase, otherwise `returning`. */
+  'customer_type',
+  'customer',
+  ...periodDimensions,
+  /** 1 (Monday) to 7, and 0 to 23, of local time. */
+  'weekday',
+  'hour_of_day',
+] as const;
+export type ReportDimension =
+  | LabelDimension
+  | PeriodDimension
+  | 'customer_type'
+  | 'customer'
+  | 'weekday'
+  | 'hour_of_day';
+
+export const isPeriodDimension = (dimension: string): dimension is PeriodDimension =>
+  (periodDimensions as readonly string[]).includes(dimension);
+export const isLabelDimension = (dimension: string): dimension is LabelDimension =>
+  (labelDimensions as readonly string[]).includes(dimension);
+
+export const comparisons = ['previous_period', 'previous_month', 'previous_year'] as const;
+export type Comparison = (typeof comparisons)[number];
+
+export const maxReportDimensions = 3;
+export const reportLimits = { min: 1, max: 1_000, default: 100 } as const;
+
+export type ReportOrder = {
+  /** A measure or a dimension of the report. */
+  readonly by: ReportMeasure | ReportDimension;
+  readonly isDescending: boolean;
+};
+
+export type PurchaseReportQuery = {
+  /** With `compareTo`, `createdSince` is given. */
+  readonly filters: PurchaseFilters;
+  /** At least one. */
+  readonly measures: readonly ReportMeasure[];
+  /** Up to three, with at most one of `periodDimensions`. */
+  readonly groupBy: readonly ReportDimension[];
+  /** The canonical name of a time zone; UTC if undefined. */
+  readonly timeZone?: string | undefined;
+  /** Ties: the dimensions in their order, ascending. Missing values are last. */
+  readonly orderBy: ReportOrder;
+  /** 1 to 1,000. */
+  readonly limit: number;
+  readonly compareTo?: Comparison | undefined;
+};
+
+/** Inclusive bounds (microseconds since 1970); null if there is none. */
+export type ReportPeriod = { readonly since: bigint | null; readonly until: bigint | null };
+
+/** The values of the query's measures, in their order. */
+export type ReportValues = readonly bigint[];
+
+/**
+ * The value of a dimension: a text, the id of a customer (bigint), a number of `weekday` or
+ * `hour_of_day`, the first instant of a period (bigint), or null without a value.
+ */
+export type DimensionValue = string | bigint | number | null;
+
+export type ReportRow = {
+  /** In the order of the query's dimensions. */
+  readonly keys: readonly DimensionValue[];
+  readonly values: ReportValues;
+  /** Of the compared period; null without one. */
+  readonly compared: ReportValues | null;
+};
+
+export type PurchaseReport = Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'> & {
+  readonly period: ReportPeriod;
+  readonly comparedPeriod: ReportPeriod | null;
+  /** Of all matching purchases, whatever `limit` is. */
+  readonly totals: Omit<ReportRow, 'keys'>;
+  readonly rows: readonly ReportRow[];
+  readonly rowsTruncated: boolean;
+};
+
+/** Customers by the period of their first purchase. */
+export type PurchaseCohortsQuery = {
+  /** Those other than the payment statuses select first purchases. */
+  readonly filters: PurchaseFilters;
+  readonly interval: 'week' | 'month' | 'quarter';
+  /** A dimension of first purchases. */
+  readonly groupBy?: LabelDimension | undefined;
+  readonly timeZone?: string | undefined;
+  /** How many periods to follow each cohort for, with the first; 1 to 60. */
+  readonly periods: number;
+};
+
+export const cohortIntervals = ['week', 'month', 'quarter'] as const;
+export const cohortPeriods = { min: 1, max: 60, default: 12 } as const;
+export const maxCohorts = 120;
+
+export type CohortPeriod = {
+  /** Distinct customers of the cohort with a purchase in this period. */
+  readonly customerCount: bigint;
+  readonly purchaseCount: bigint;
+  readonly revenueInCents: bigint;
+  /** The period has ended before the instant of the data. */
+  readonly isComplete: boolean;
+};
+
+export type Cohort = {
+  /** The first instant of the period; microseconds since 1970. */
+  readonly startsAt: bigint;
+  readonly key: string | null;
+  readonly customerCount: bigint;
+  /** From the period of the first purchase on, up to the present. */
+  readonly periods: readonly CohortPeriod[];
+};
+
+export type PurchaseCohorts = Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'> & {
+  /** In the order of time, then of the dimension. */
+  readonly cohorts: readonly Cohort[];
+};
+
+export class TooManyCohortsError extends Error {
+  override readonly name = 'TooManyCohortsError';
+}

@@ -1,0 +1,126 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { type PeriodCalendar, periodKeyAt, periodOffsets } from '../../domain/period.ts';
+import { purchaseLabels } from '../../domain/purchase.ts';
+import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import {
+  isPeriodDimension,
+  optionalAmounts,
+  type PurchaseReport,
+  type PurchaseReportQuery,
+  type ReportDimension,
+} from '../../domain/purchase-report.ts';
+import { type ReportReader, purchaseReport as report, type SideQuery } from '../report/report.ts';
+import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
+import type { ClickHouse } from './client.ts';
+import type { LoadGeneration } from './generation.ts';
+import { currentLoadPurchases } from './relations.ts';
+import { localUnits, purchaseStats, readTimeBounds, readWideBounds } from './stats.ts';
+import { periodKey } from './time-series.ts';
+
+const dialect: Dialect = {
+  customer: 'customer_id',
+  wide: (integer) => sql`toInt128(${integer})`,
+  quotient: (dividend, divisor) => sql`intDiv(${dividend}, ${divisor})`,
+  inByteOrder: (text) => text,
+};
+
+export async function purchaseReport(
+  clickhouse: ClickHouse,
+  generation: LoadGeneration,
+  query: PurchaseReportQuery,
+  signal: AbortSignal | undefined,
+): Promise<PurchaseReport> {
+  const reader: ReportReader = {
+    dialect,
+    totals: (filters) => purchaseStats(clickhouse, generation, { filters, groupLimit: 1 }, signal),
+    range: async (calendar, filters) => {
+      const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
+      return (
+        bounds && {
+          first: await periodKeyAt(calendar, bounds.first),
+          last: await periodKeyAt(calendar, bounds.last),
+        }
+      );
+    },
+    side: (side) => sideOf(clickhouse, generation, side, signal),
+    query: (statement) => clickhouse.query(statement, signal),
+  };
+  return report(reader, query, generation.asOf);
+}
+
+async function sideOf(
+  clickhouse: ClickHouse,
+  generation: LoadGeneration,
+  side: SideQuery,
+  signal: AbortSignal | undefined,
+): Promise<Side> {
+  const { filters, sums } = side;
+  const offsetsOf = async (calendar: PeriodCalendar) => {
+    const bounds = await readWideBounds(clickhouse, generation, filters, signal);
+    return bounds === null ? [] : periodOffsets(calendar, bounds.first, bounds.last);
+  };
+  const dimensions = await Promise.all(
+    side.dimensions.map((dimension) => dimensionSql(dimension, side, offsetsOf)),
+  );
+  const firsts =
+    sums.newCustomers || sums.returningCustomers || side.dimensions.includes('customer_type');
+  const purchases = firsts
+    ? withFirsts(generation, filters)
+    : sql`(${currentLoadPurchases(generation, filters, columns)}) as purchase`;
+  return { dimensions, parts: [{ sign: 1, purchases, condition: raw('true') }] };
+}
+
+/** The columns of dimensions and measures. */
+const columns = raw(
+  [
+    'id',
+    'customer_id',
+    'created_at',
+    'purchase_value_in_cents',
+    ...purchaseLabels,
+    ...optionalAmounts,
+  ].join(', '),
+);
+
+async function dimensionSql(
+  dimension: ReportDimension,
+  { timeZone, firstPeriod }: SideQuery,
+  offsetsOf: (calendar: PeriodCalendar) => Promise<Awaited<ReturnType<typeof periodOffsets>>>,
+): Promise<DimensionSql> {
+  if (isPeriodDimension(dimension)) {
+    const offsets = await offsetsOf({ interval: dimension, timeZone });
+    return { key: sql`(${periodKey(dimension, offsets)} - ${raw(String(firstPeriod))})` };
+  }
+  const local = async (unit: 'day' | 'hour') =>
+    localUnits(await offsetsOf({ interval: 'day', timeZone }), unit);
+  switch (dimension) {
+    case 'weekday':
+      return { key: sql`(${await local('day')} % 7 + 1)` };
+    case 'hour_of_day':
+      return { key: sql`(${await local('hour')} % 24)` };
+    case 'customer_type':
+      return { key: sql`(case when is_first then 0 else 1 end)` };
+    case 'customer':
+      return { key: raw('customer_id') };
+    case 'shipping_status':
+      return { key: raw(dimension), isText: true };
+    default:
+      return { key: raw(labelOfDimension(dimension)), isText: true };
+  }
+}
+
+/** Matching purchases with `is_first`: the customer's first one with the payment statuses of the filters. */
+function withFirsts(generation: LoadGeneration, filters: PurchaseFilters): Sql {
+  const { paymentStatus } = filters;
+  const candidates = currentLoadPurchases(
+    generation,
+    { paymentStatus },
+    raw('id, customer_id, created_at'),
+  );
+  return sql`(
+    select *, id in (
+      select argMin(id, (created_at, id)) from (${candidates}) group by customer_id
+    ) as is_first
+    from (${currentLoadPurchases(generation, filters, columns)})
+  ) as purchase`;
+}

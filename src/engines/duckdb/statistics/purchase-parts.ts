@@ -1,0 +1,94 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
+import {
+  previousQuarterNames,
+  previousQuarters,
+} from '../../../purchase-store/format/previous-purchases.ts';
+import type { Part } from '../../report/statement.ts';
+import { purchasesMatching } from '../filters.ts';
+import type { Generation } from '../serving/generation.ts';
+
+/** What a query needs beyond the columns of rows of sign -1. */
+export type Needs = {
+  /** `is_first`: the purchase is its customer's first one with the payment statuses of the filters. */
+  readonly firsts: boolean;
+  /** Distinct customers: each customer's purchases are in parts of their own. */
+  readonly customers: boolean;
+  /** Columns that rows of sign -1 lack. */
+  readonly allColumns: boolean;
+};
+
+/**
+ * The current purchases as parts whose sums add up: those of the base, without the changed ones as they
+ * were, and with these as they are. If a query needs more than sums, the changed ones are all purchases of
+ * the customers of changed purchases: then also numbers of customers, and of first purchases, add up.
+ */
+export async function purchaseParts(
+  connection: DuckDBConnection,
+  generation: Generation,
+  filters: PurchaseFilters,
+  { firsts, customers, allColumns }: Needs,
+): Promise<Pick<Part, 'sign' | 'purchases'>[]> {
+  const { base, delta } = generation.catalogs;
+  const ofBase = sql`${raw(base)}.purchase`;
+  const change = sql`${raw(delta)}.change`;
+  if (!firsts && !customers && !allColumns) {
+    return [
+      { sign: 1, purchases: ofBase },
+      { sign: -1, purchases: sql`(select * from ${change} where sign < 0)` },
+      { sign: 1, purchases: sql`(select * from ${change} where sign > 0)` },
+    ];
+  }
+  const superseded = sql`(select id from ${change} where sign < 0)`;
+  const added = sql`select * exclude (sign) from ${change} where sign > 0`;
+  const touched = sql`semi join (select customer_key from ${change} where sign <> 0) using (customer_key)`;
+  const current = (customers: Sql) => sql`(
+    select * exclude (${raw(previousQuarterNames)}) from ${ofBase} ${customers}
+    anti join ${superseded} as superseded using (id)
+    union all
+    ${added}
+  )`;
+  const isFirst = firstOfBase(generation, filters);
+  if (firsts && isFirst === null) {
+    return [
+      { sign: 1, purchases: await withFirsts(connection, generation, filters, current(sql``)) },
+    ];
+  }
+  const before = sql`(select *, ${isFirst ?? sql`false`} as is_first from ${ofBase})`;
+  const now = current(touched);
+  return [
+    { sign: 1, purchases: before },
+    { sign: -1, purchases: sql`(select * from ${before} as purchase ${touched})` },
+    {
+      sign: 1,
+      purchases: firsts ? await withFirsts(connection, generation, filters, now) : now,
+    },
+  ];
+}
+
+/** A condition on purchases of the base; null if its columns do not tell first purchases. */
+function firstOfBase({ ofBase }: Generation, { paymentStatus }: PurchaseFilters): Sql | null {
+  if (ofBase.firstQuarter === null) return sql`false`;
+  const { ofAny, ofStatus } = previousQuarters;
+  const previous = paymentStatus === undefined ? ofAny : ofStatus;
+  return raw(`${previous.name} < ${ofBase.firstQuarter}`);
+}
+
+/** `purchases` with `is_first`. DuckDB's window functions are not safe with several threads. */
+async function withFirsts(
+  connection: DuckDBConnection,
+  { labels }: Generation,
+  { paymentStatus }: PurchaseFilters,
+  purchases: Sql,
+): Promise<Sql> {
+  const counted = (await purchasesMatching(connection, labels, { paymentStatus })) ?? sql`false`;
+  return sql`(
+    select purchase.*, coalesce(purchase.id = first.id, false) as is_first
+    from ${purchases} as purchase
+    left join (
+      select customer_key, arg_min(id, {instant: created_at, id: id}) as id
+      from ${purchases} as counted where ${counted} group by customer_key
+    ) as first using (customer_key)
+  )`;
+}

@@ -1,0 +1,119 @@
+import type pg from 'pg';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import {
+  intervalLengths,
+  type PeriodCalendar,
+  periodKeyAt,
+  periodOffsets,
+} from '../../domain/period.ts';
+import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import {
+  isPeriodDimension,
+  type PurchaseReport,
+  type PurchaseReportQuery,
+  type ReportDimension,
+} from '../../domain/purchase-report.ts';
+import { type ReportReader, purchaseReport as report, type SideQuery } from '../report/report.ts';
+import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
+import type { PeriodRange } from '../time-series.ts';
+import { purchasesMatching } from './filters.ts';
+import { purchaseStats, readTimeBounds } from './stats.ts';
+import { localUnits, periodKey } from './time-series.ts';
+
+const dialect: Dialect = {
+  customer: 'customer_id',
+  wide: (integer) => sql`(${integer})::numeric`,
+  quotient: (dividend, divisor) => sql`div(${dividend}, ${divisor})`,
+  inByteOrder: (text) => sql`${text} collate "C"`,
+};
+
+/** Must run within one snapshot: a report is several statements. */
+export async function purchaseReport(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  query: PurchaseReportQuery,
+  asOf: bigint,
+): Promise<PurchaseReport> {
+  const reader: ReportReader = {
+    dialect,
+    totals: (filters) => purchaseStats(connection, organizationId, { filters, groupLimit: 1 }),
+    range: (calendar, filters) => readRange(connection, organizationId, calendar, filters),
+    side: (side) => sideOf(connection, organizationId, side),
+    query: async (statement) => {
+      const { text, values } = statement;
+      const { rows } = await connection.query({ text, values, rowMode: 'array' });
+      return rows;
+    },
+  };
+  return report(reader, query, asOf);
+}
+
+async function readRange(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  calendar: PeriodCalendar,
+  filters: PurchaseFilters,
+): Promise<PeriodRange | null> {
+  const bounds = await readTimeBounds(connection, organizationId, filters);
+  if (bounds === null) return null;
+  const { first, last } = bounds;
+  return { first: await periodKeyAt(calendar, first), last: await periodKeyAt(calendar, last) };
+}
+
+async function sideOf(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  side: SideQuery,
+): Promise<Side> {
+  const { filters, dimensions, sums } = side;
+  const read: DimensionSql[] = [];
+  for (const dimension of dimensions) {
+    read.push(await dimensionSql(connection, organizationId, dimension, side));
+  }
+  const firsts =
+    sums.newCustomers || sums.returningCustomers || dimensions.includes('customer_type');
+  const purchases = firsts ? withFirsts(organizationId, filters) : raw('purchases');
+  const condition = purchasesMatching(organizationId, filters);
+  return { dimensions: read, parts: [{ sign: 1, purchases, condition }] };
+}
+
+async function dimensionSql(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  dimension: ReportDimension,
+  { filters, timeZone, firstPeriod }: SideQuery,
+): Promise<DimensionSql> {
+  const offsetsOf = async (calendar: PeriodCalendar) => {
+    const bounds = await readTimeBounds(connection, organizationId, filters);
+    return bounds === null ? [] : await periodOffsets(calendar, bounds.first, bounds.last);
+  };
+  if (isPeriodDimension(dimension)) {
+    const offsets = await offsetsOf({ interval: dimension, timeZone });
+    return { key: sql`(${periodKey(dimension, offsets)} - ${raw(String(firstPeriod))})` };
+  }
+  const local = async (unit: 'day' | 'hour') =>
+    localUnits(await offsetsOf({ interval: 'day', timeZone }), intervalLengths[unit]);
+  switch (dimension) {
+    case 'weekday':
+      return { key: sql`(${await local('day')} % 7 + 1)` };
+    case 'hour_of_day':
+      return { key: sql`(${await local('hour')} % 24)` };
+    case 'customer_type':
+      return { key: sql`(case when is_first then 0 else 1 end)` };
+    case 'customer':
+      return { key: raw('customer_id') };
+    case 'shipping_status':
+      return { key: raw(dimension), isText: true };
+    default:
+      return { key: raw(labelOfDimension(dimension)), isText: true };
+  }
+}
+
+/** Purchases with `is_first`: the customer's first one with the payment statuses of the filters. */
+function withFirsts(organizationId: bigint, { paymentStatus }: PurchaseFilters): Sql {
+  const counted = purchasesMatching(organizationId, { paymentStatus });
+  return sql`(
+    select *, row_number() over (partition by customer_id order by created_at, id) = 1 as is_first
+    from purchases where ${counted}
+  ) as purchases`;
+}
