@@ -90,12 +90,12 @@ export async function commonQueries(
     statsQuery(organizationId, '', {}, 'status'),
     statsQuery(organizationId, '', {}, 'day'),
     statsQuery(organizationId, '', {}, 'utm_campaign'),
-    statsQuery(organizationId, 'paid', { paymentStatus: 'paid' }, 'utm_source'),
+    statsQuery(organizationId, 'paid', { paymentStatuses: ['paid'] }, 'utm_source'),
     statsQuery(organizationId, 'two months', { createdSince }, 'day'),
     timeSeriesQuery(organizationId, 'week'),
     listQuery(organizationId, 'first page', {}),
     listQuery(organizationId, 'deep page', {}, { startingAfter: deep.id }),
-    listQuery(organizationId, 'first page of paid', { paymentStatus: 'paid' }),
+    listQuery(organizationId, 'first page of paid', { paymentStatuses: ['paid'] }),
     listQuery(organizationId, "one customer's purchases", { customerId: deep.customer_id }),
     singleQuery(organizationId, deep.id),
   ];
@@ -133,8 +133,8 @@ export async function requireEqualResults(
 
 const parameters: FilterConditions<readonly [string, string]> = {
   customerId: (id) => ['customer_id', encodeId('customer', id)],
-  paymentStatus: (status) => ['status', status],
-  platform: (platform) => ['platform', platform],
+  paymentStatuses: (statuses) => ['status', statuses.join()],
+  platforms: (platforms) => ['platform', platforms.join()],
   createdSince: (instant) => ['created_since', formatInstant(instant)],
   createdUntil: (instant) => ['created_until', formatInstant(instant)],
   minValueInCents: (cents) => ['min_value_in_cents', String(cents)],

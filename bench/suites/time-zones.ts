@@ -11,7 +11,7 @@ const target = 1.5;
 const queries: Readonly<Record<string, PurchaseFilters>> = {
   'by day': {},
   'of two months by day': { createdSince: BigInt(Date.UTC(2025, 10, 1)) * 1000n },
-  'of paid by day': { paymentStatus: 'paid' },
+  'of paid by day': { paymentStatuses: ['paid'] },
 };
 
 export const timeZones = defineSuite({

@@ -13,8 +13,10 @@ import {
  */
 export type PurchaseFilters = {
   readonly customerId?: bigint | undefined;
-  readonly paymentStatus?: PaymentStatus | undefined;
-  readonly platform?: Platform | undefined;
+  /** One or more, without repetition, in the order of `paymentStatuses`. */
+  readonly paymentStatuses?: readonly PaymentStatus[] | undefined;
+  /** One or more, without repetition, in the order of `platforms`. */
+  readonly platforms?: readonly Platform[] | undefined;
   readonly createdSince?: bigint | undefined;
   readonly createdUntil?: bigint | undefined;
   readonly minValueInCents?: bigint | undefined;

@@ -61,8 +61,11 @@ describe.each(engines)('the engine %s', (name) => {
     const plain = { created_at: '2026-01-01T00:00:00Z', purchase_value_in_cents: 100 };
     /** Each filter with the only purchase that it finds. */
     const cases: readonly [PurchaseFilters, Stored][] = [
-      [{ paymentStatus: 'paid' }, { payment_status: 'paid' }],
-      [{ platform: 'shopify' }, { platform: 'shopify' }],
+      [{ paymentStatuses: ['paid'] }, { payment_status: 'paid' }],
+      [{ platforms: ['shopify'] }, { platform: 'shopify' }],
+      // No purchase has the other values.
+      [{ paymentStatuses: ['pending', 'voided'] }, { payment_status: 'voided' }],
+      [{ platforms: ['bling', 'facebook', 'popup'] }, { platform: 'facebook' }],
       [
         { createdSince: instant('2026-01-02T00:00:00.000001Z') },
         { created_at: '2026-01-02T00:00:00.000001Z' },

@@ -83,7 +83,11 @@ const filters = fc.record(
   {
     createdSince: bound,
     createdUntil: bound,
-    paymentStatus: fc.constantFrom('paid', 'refunded'),
+    paymentStatuses: fc.constantFrom(
+      ['paid'] as const,
+      ['refunded'] as const,
+      ['paid', 'refunded'] as const,
+    ),
     minValueInCents: fc.constant(100n),
   },
   { requiredKeys: [] },

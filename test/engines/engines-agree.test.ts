@@ -171,8 +171,8 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
     const filters = () => {
       const every = {
         customerId: fc.constantFrom(...customers, 10n ** 15n),
-        paymentStatus: fc.constantFrom(...paymentStatuses),
-        platform: fc.constantFrom(...platforms),
+        paymentStatuses: fc.subarray([...paymentStatuses], { minLength: 1 }),
+        platforms: fc.subarray([...platforms], { minLength: 1 }),
         createdSince: instant,
         createdUntil: instant,
         minValueInCents: amount,

@@ -41,9 +41,9 @@ it('statistics of thousands of currencies, payment statuses and customers are th
       const worker = await createWorker({ maxPurchasesWithoutBase: 0 });
       await worker.once([organization]).finally(() => worker.close());
       await untilShown(engine, join(directory, 'duckdb'), organization);
-      for (const paymentStatus of [undefined, 'paid'] as const) {
+      for (const paymentStatuses of [undefined, ['paid'], ['paid', 'refunded']] as const) {
         for (const groupBy of [undefined, 'currency', 'status'] as const) {
-          const query = { filters: { paymentStatus }, groupBy, groupLimit: 50 };
+          const query = { filters: { paymentStatuses }, groupBy, groupLimit: 50 };
           const { result } = await engine.stats(organization, query);
           const expected = await postgres.stats(organization, query);
           expect(result, `${name}: ${JSON.stringify(query)}`).toEqual(expected.result);

@@ -62,12 +62,30 @@ export const parameters: Readonly<Record<string, Values>> = {
   min_value_in_cents: cents,
   max_value_in_cents: cents,
   status: {
-    accepted: ['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'],
-    refused: ['', 'PAID', 'paid%20', 'paid,pending', 'open', 'null', 'toString', '__proto__'],
+    accepted: [
+      ...['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'],
+      ...['paid,pending', 'voided%2Cpaid,authorized'],
+    ],
+    refused: [
+      ...['', 'PAID', 'paid%20', 'open', 'null', 'toString', '__proto__', 'paid,open', 'paid,paid'],
+      ...[
+        'any,paid',
+        'paid,any',
+        'any,any',
+        ',',
+        'paid,',
+        ',paid',
+        'paid,,pending',
+        'paid, pending',
+      ],
+    ],
   },
   platform: {
-    accepted: ['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'],
-    refused: ['', 'any', 'Shopify', 'magento', 'shopify,bling', 'constructor'],
+    accepted: [
+      ...['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'],
+      ...['shopify,bling', 'popup,shopify,facebook,bling,woocommerce,nuvemshop'],
+    ],
+    refused: ['', 'any', 'Shopify', 'magento', 'shopify,magento', 'bling,bling', 'constructor'],
   },
   group_by: {
     accepted: [

@@ -76,6 +76,12 @@ describe('the value of a parameter', () => {
     ['purchases?min_value_in_cents=9223372036854775808', 'from 0 to 9223372036854775807'],
     ['customers?ids=cus_a,', 'ids that begin with cus_, with commas'],
     ['flows?sort=name', 'sort must be updated.'],
+    [
+      'purchases?status=any,paid',
+      'status must be any alone, or one or more of pending, authorized',
+    ],
+    ['purchases?platform=bling,magento', 'platform must be one or more of shopify, nuvemshop'],
+    ['purchases?platform=bling,popup,bling', 'each name once, and has bling more than once'],
   ])('is refused with what it must be: %s', async ([url, expected], { send }) => {
     expect((await send(`/v1/${url}`)).json().error.message).toContain(expected);
   });

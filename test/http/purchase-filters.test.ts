@@ -25,6 +25,7 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     await shop.publish();
     for (const status of statuses) expect(await found(`status=${status}`), status).toBe(1);
     expect(await found('status=any')).toBe(7);
+    expect(await found('status=paid,authorized')).toBe(2);
   });
 
   it('accept each platform', async () => {
@@ -34,6 +35,7 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     for (const platform of platforms) {
       expect(await found(`platform=${platform}`), platform).toBe(1);
     }
+    expect(await found('platform=popup,bling,shopify')).toBe(3);
   });
 
   it('bound the amount on both sides, inclusively', async () => {

@@ -90,6 +90,10 @@ describe('a repeated request', () => {
     expect(await queriesDuring(() => api.get(sameQuery, secret))).toBe(0);
     const another = '/v1/purchases/stats?group_by=status&platform=bling';
     expect(await queriesDuring(() => api.get(another, secret))).toBe(1);
+    const several = '/v1/purchases/stats?status=paid,authorized';
+    expect(await queriesDuring(() => api.get(several, secret))).toBe(1);
+    const inAnotherOrder = '/v1/purchases/stats?status=authorized%2Cpaid';
+    expect(await queriesDuring(() => api.get(inAnotherOrder, secret))).toBe(0);
   });
 
   it('is one query of DuckDB if many are concurrent', async () => {

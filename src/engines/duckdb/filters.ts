@@ -4,12 +4,12 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseLabel, trackingLabels } from '../../domain/purchase.ts';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { labelKey } from '../../purchase-store/format/layout.ts';
-import { filterConditions } from '../filter-conditions.ts';
+import { filterConditions, isAnyOf } from '../filter-conditions.ts';
 import type { LabelCache, WantedValues } from './serving/label-cache.ts';
 
 /**
- * The condition of matching purchases, for lists and statistics. Null if a filter's value is in
- * no dictionary: then no purchase matches, and the query needs no scan.
+ * The condition of matching purchases, for lists and statistics. Null if no value of a filter is in
+ * a dictionary: then no purchase matches, and the query needs no scan.
  */
 export async function purchasesMatching(
   connection: DuckDBConnection,
@@ -19,20 +19,20 @@ export async function purchasesMatching(
   const filtered = labelsIn(filters);
   const keys = await labels.findKeys(connection, filtered);
   if (keys.size < filtered.size) return null;
-  const hasLabel = (label: PurchaseLabel) =>
-    sql`${raw(labelKey(label))} = ${keys.get(label)}::integer`;
+  const hasAnyOf = (label: PurchaseLabel) =>
+    isAnyOf(raw(labelKey(label)), keys.get(label)?.map((key) => sql`${key}::integer`) ?? []);
   const instant = (microseconds: bigint) => sql`${new DuckDBTimestampValue(microseconds)}`;
-  const conditions = conditionsOf(filters, filterConditions(instant, hasLabel));
+  const conditions = conditionsOf(filters, filterConditions(instant, hasAnyOf));
   return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
 }
 
 function labelsIn(filters: PurchaseFilters): WantedValues {
-  const filtered: [PurchaseLabel, string | undefined][] = [
-    ['payment_status', filters.paymentStatus],
-    ['platform', filters.platform],
-    ...trackingLabels.map((label): [PurchaseLabel, string | undefined] => [label, filters[label]]),
-  ];
-  return new Map(
-    filtered.flatMap(([label, value]) => (value === undefined ? [] : [[label, value] as const])),
-  );
+  const wanted = new Map<PurchaseLabel, readonly string[]>();
+  if (filters.paymentStatuses !== undefined) wanted.set('payment_status', filters.paymentStatuses);
+  if (filters.platforms !== undefined) wanted.set('platform', filters.platforms);
+  for (const label of trackingLabels) {
+    const value = filters[label];
+    if (value !== undefined) wanted.set(label, [value]);
+  }
+  return wanted;
 }

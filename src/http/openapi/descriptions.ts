@@ -11,8 +11,10 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   flow_id: 'The flow.',
   email_campaign_id: 'The email campaign.',
   template_campaign_id: 'The template campaign.',
-  status: 'Payment status of the purchase; `any` is no filter.',
-  platform: 'The platform that the purchase came from.',
+  status:
+    'Payment status of the purchase, or several with commas between them (an addition), such as `paid,authorized`; `any`, which stands alone, is no filter.',
+  platform:
+    'The platform that the purchase came from, or several with commas between them (an addition).',
   created_since: 'Created at or after this instant. Without an offset it is UTC.',
   created_until: 'Created at or before this instant. Without an offset it is UTC.',
   updated_since:

@@ -92,6 +92,33 @@ export function oneOf<const Values extends readonly [string, ...string[]]>(value
 }
 
 /**
+ * Names of a closed set with commas between them, without repetition; in the order of the set, so that
+ * requests for the same names share a cached response. `all`, which stands alone, is undefined. Lists of
+ * more than one name are an addition to the specification.
+ */
+export function namesOf<const Names extends readonly string[]>(names: Names, all?: string) {
+  const alone = all === undefined ? '' : `${all} alone, or `;
+  const message = `must be ${alone}one or more of ${names.join(', ')}, with commas between them`;
+  const one = `(${names.join('|')})`;
+  return z
+    .string()
+    .transform((text, context): readonly Names[number][] | undefined => {
+      if (text === all) return undefined;
+      const given = text.split(',');
+      const repeated = given.find((name, index) => given.indexOf(name) < index);
+      if (!given.every((name) => names.includes(name))) context.addIssue(message);
+      else if (repeated !== undefined) {
+        context.addIssue(`must have each name once, and has ${repeated} more than once`);
+      }
+      return names.filter((name) => given.includes(name));
+    })
+    .meta({
+      type: 'string',
+      pattern: `^(${all === undefined ? '' : `${all}|`}${one}(,${one})*)$`,
+    });
+}
+
+/**
  * The canonical name of a time zone; `UTC` by default. A plus that is not encoded arrives as a space, which
  * no name has. An addition to the specification.
  */

@@ -14,6 +14,7 @@ import {
   id,
   instant,
   integer,
+  namesOf,
   oneOf,
   pageParameters,
   text,
@@ -29,8 +30,8 @@ const tracking = Object.fromEntries(
  * of lists are an addition.
  */
 const commonFilters = {
-  status: oneOf(['any', ...paymentStatuses]).optional(),
-  platform: oneOf(platforms).optional(),
+  status: namesOf(paymentStatuses, 'any').optional(),
+  platform: namesOf(platforms).optional(),
   created_since: instant('lower').optional(),
   created_until: instant('upper').optional(),
   min_value_in_cents: cents().optional(),
@@ -76,13 +77,12 @@ export const purchaseTimeSeriesParameters = z.strictObject({
 
 type FilterParameters = Partial<Omit<z.output<typeof purchaseListParameters>, 'format'>>;
 
-/** Maps parameters to domain filters. The status `any` is no filter. */
+/** Maps parameters to domain filters. */
 export function filtersFrom(parameters: FilterParameters): PurchaseFilters {
-  const { status } = parameters;
   return {
     customerId: parameters.customer_id,
-    paymentStatus: status === 'any' ? undefined : status,
-    platform: parameters.platform,
+    paymentStatuses: parameters.status,
+    platforms: parameters.platform,
     createdSince: parameters.created_since,
     createdUntil: parameters.created_until,
     minValueInCents: parameters.min_value_in_cents,

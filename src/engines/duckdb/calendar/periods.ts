@@ -22,7 +22,7 @@ export type Periods = {
 };
 
 /** Conditions of first purchases (first-purchases.ts). */
-export type FirstsInPeriods = Pick<FirstPurchases, 'isFirst' | 'hasWholeBase'> & {
+export type FirstsInPeriods = Pick<FirstPurchases, 'isFirst' | 'paymentStatus' | 'hasWholeBase'> & {
   /** The purchase is the customer's first one in its period. */
   readonly isFirstInPeriod: Sql;
 };

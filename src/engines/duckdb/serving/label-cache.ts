@@ -28,8 +28,9 @@ export type LabelCache = {
 export type LabelKeys = ReadonlyMap<PurchaseLabel, ReadonlySet<number>>;
 type LabelValues = (label: PurchaseLabel, key: number) => string;
 
-export type WantedValues = ReadonlyMap<PurchaseLabel, string>;
-type FoundKeys = ReadonlyMap<PurchaseLabel, number>;
+export type WantedValues = ReadonlyMap<PurchaseLabel, readonly string[]>;
+/** Labels of which the dictionaries have no wanted value are missing. */
+type FoundKeys = ReadonlyMap<PurchaseLabel, readonly number[]>;
 
 /** Entries of the dictionaries of one file, which never change. */
 export type FileLabels = {
@@ -83,16 +84,23 @@ export function createLabelCache(
     },
 
     async findKeys(connection, wanted) {
-      const keys = new Map<PurchaseLabel, number>();
-      const statements = [...wanted].flatMap(([label, value]) => {
-        const name = `${label} ${value}`;
-        const key = ofBase.keys.get(name) ?? ofDelta.keys.get(name);
-        if (key !== undefined) keys.set(label, key);
-        return key === undefined ? [entriesOf(catalogs, label, sql`value = ${value}`)] : [];
+      const keys = new Map<PurchaseLabel, number[]>();
+      const add = (label: PurchaseLabel, key: number) =>
+        keys.set(label, [...(keys.get(label) ?? []), key]);
+      const statements = [...wanted].flatMap(([label, values]) => {
+        const missing = values.filter((value) => {
+          const name = `${label} ${value}`;
+          const key = ofBase.keys.get(name) ?? ofDelta.keys.get(name);
+          if (key !== undefined) add(label, key);
+          return key === undefined;
+        });
+        if (missing.length === 0) return [];
+        const list = join(missing.map((value) => sql`${value}`));
+        return [entriesOf(catalogs, label, sql`value in (${list})`)];
       });
       for (const [label, key, value, file] of await readEntries(connection, statements)) {
         cacheOf(file).keys.set(`${label} ${value}`, key as number);
-        keys.set(label as PurchaseLabel, key as number);
+        add(label as PurchaseLabel, key as number);
       }
       return keys;
     },

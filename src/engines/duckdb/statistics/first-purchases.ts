@@ -20,20 +20,22 @@ export type FirstPurchases = {
   readonly since: number;
   /** A condition on matching rows of a base and of `previous_change`: the first one of its customer. */
   readonly isFirst: Sql;
+  /** That of all matching purchases; undefined if they have any. */
+  readonly paymentStatus: PaymentStatus | undefined;
   /** No bound of time excludes purchases of the base. */
   readonly hasWholeBase: boolean;
 };
 
 /**
- * Null for filters other than a payment status and a time range that begins with a quarter of an hour,
+ * Null for filters other than one payment status and a time range that begins with a quarter of an hour,
  * without a base, and if the range may begin with purchases that are earlier than those of the base.
  */
 export function firstPurchases(
   { ofBase, summary }: Generation,
-  { paymentStatus, createdSince, createdUntil, ...others }: PurchaseFilters,
+  { paymentStatuses = [], createdSince, createdUntil, ...others }: PurchaseFilters,
 ): FirstPurchases | null {
   const { firstQuarter } = ofBase;
-  if (firstQuarter === null || !isUnfiltered(others)) return null;
+  if (firstQuarter === null || paymentStatuses.length > 1 || !isUnfiltered(others)) return null;
   const since = createdSince === undefined ? null : quarterHourOf(createdSince);
   // Rows without a previous purchase have the quarter before the base's first.
   const isOfAll = since === null || since < firstQuarter;
@@ -41,10 +43,12 @@ export function firstPurchases(
     return null;
   }
   const first = isOfAll ? firstQuarter : since;
+  const [paymentStatus] = paymentStatuses;
   return {
     previous: previousOf(paymentStatus),
     since: first,
     isFirst: isFirstSince(first, paymentStatus),
+    paymentStatus,
     hasWholeBase: isOfAll && createdUntil === undefined,
   };
 }

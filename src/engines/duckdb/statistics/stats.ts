@@ -61,7 +61,7 @@ export async function purchaseStats(
   const firsts = firstPurchasesOf(generation, query, context);
   const baseCustomers =
     firsts?.hasWholeBase && known.customerCount === null
-      ? await customersOfBase(connection, generation, filters.paymentStatus, matching)
+      ? await customersOfBase(connection, generation, firsts.paymentStatus, matching)
       : null;
   const read = { matching, firsts, baseCustomers };
   const ranking = await readRanking(connection, generation, read, query, context.periodTables);

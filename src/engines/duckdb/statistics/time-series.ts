@@ -83,7 +83,7 @@ async function withoutGroups(
   const read = async () => {
     if (counted !== null) return counted;
     const customers = firsts.hasWholeBase
-      ? await customersOfBase(connection, generation, filters.paymentStatus, matching)
+      ? await customersOfBase(connection, generation, firsts.paymentStatus, matching)
       : null;
     counted = await readPeriods(connection, generation.catalogs, matching, periods, customers);
     return counted;
