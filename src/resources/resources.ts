@@ -9,6 +9,7 @@ import { tags } from './customers/tags.ts';
 import { identity } from './identity.ts';
 import { purchaseChanges } from './purchases/purchase-changes.ts';
 import { purchaseExport } from './purchases/purchase-export.ts';
+import { purchaseReport } from './purchases/purchase-report.ts';
 import { purchaseStats } from './purchases/purchase-stats.ts';
 import { purchaseTimeSeries } from './purchases/purchase-time-series.ts';
 import { customerPurchases, purchases } from './purchases/purchases.ts';
@@ -22,6 +23,7 @@ export const resources: readonly ResourceRoutes[] = [
   purchases,
   purchaseStats,
   purchaseTimeSeries,
+  purchaseReport,
   purchaseExport,
   purchaseChanges,
   tags,

@@ -111,10 +111,10 @@ async function dimensionSql(
 
 /** Matching purchases with `is_first`: the customer's first one with the payment statuses of the filters. */
 function withFirsts(generation: LoadGeneration, filters: PurchaseFilters): Sql {
-  const { paymentStatus } = filters;
+  const { paymentStatuses } = filters;
   const candidates = currentLoadPurchases(
     generation,
-    { paymentStatus },
+    { paymentStatuses },
     raw('id, customer_id, created_at'),
   );
   return sql`(

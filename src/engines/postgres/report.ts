@@ -110,8 +110,8 @@ async function dimensionSql(
 }
 
 /** Purchases with `is_first`: the customer's first one with the payment statuses of the filters. */
-function withFirsts(organizationId: bigint, { paymentStatus }: PurchaseFilters): Sql {
-  const counted = purchasesMatching(organizationId, { paymentStatus });
+function withFirsts(organizationId: bigint, { paymentStatuses }: PurchaseFilters): Sql {
+  const counted = purchasesMatching(organizationId, { paymentStatuses });
   return sql`(
     select *, row_number() over (partition by customer_id order by created_at, id) = 1 as is_first
     from purchases where ${counted}

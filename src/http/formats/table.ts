@@ -42,8 +42,15 @@ type WireRow = Readonly<Record<string, unknown>>;
 
 /** Reads a route's response as rows. */
 export type ResponseTable<Response = never> = Table & {
-  /** `hasMore`: whether there are more rows than the response shows. */
-  read(response: Response): { readonly rows: readonly WireRow[]; readonly hasMore: boolean };
+  /**
+   * `hasMore`: whether there are more rows than the response shows. `columns` are those of this response,
+   * if they depend on the request.
+   */
+  read(response: Response): {
+    readonly rows: readonly WireRow[];
+    readonly hasMore: boolean;
+    readonly columns?: readonly TableColumn[];
+  };
 };
 
 export function batchOf({ columns }: Table, rows: readonly WireRow[]): TableBatch {

@@ -34,6 +34,12 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'The length of the periods, which begin with those of `timezone`; weeks begin on Monday. An addition.',
   timezone:
     'The time zone of `group_by=day` and of time series, as an IANA name, with daylight saving time; without effect on other statistics. Before 1900 and after 2099, days are in UTC. An addition.',
+  measures:
+    'What a report counts or sums, with commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. An addition.',
+  order_by:
+    'The measure or dimension that rows are ordered by, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
+  compare_to:
+    'Also returns the same figures of an earlier period: the one before, or the same a month or a year earlier in local time. Needs `created_since`; without `created_until`, the period ends at the instant of the data. An addition.',
   is_subscribed: 'Customers that are, or are not, subscribed.',
   ids: 'These customers: up to 100 ids with commas between them. An addition.',
   email: 'Exactly this address, case-insensitive.',
@@ -54,6 +60,9 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'format',
   'timezone',
   'interval',
+  'measures',
+  'order_by',
+  'compare_to',
   'cursor',
   'wait',
   'ids',

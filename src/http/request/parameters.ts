@@ -104,18 +104,43 @@ export function namesOf<const Names extends readonly string[]>(names: Names, all
     .string()
     .transform((text, context): readonly Names[number][] | undefined => {
       if (text === all) return undefined;
-      const given = text.split(',');
-      const repeated = given.find((name, index) => given.indexOf(name) < index);
-      if (!given.every((name) => names.includes(name))) context.addIssue(message);
-      else if (repeated !== undefined) {
-        context.addIssue(`must have each name once, and has ${repeated} more than once`);
-      }
+      const given = namesIn(text, names, names.length, message, context);
       return names.filter((name) => given.includes(name));
     })
     .meta({
       type: 'string',
       pattern: `^(${all === undefined ? '' : `${all}|`}${one}(,${one})*)$`,
     });
+}
+
+/** Up to `max` names of a closed set with commas between them, in the order of the request. */
+export function orderedNamesOf<const Names extends readonly string[]>(
+  names: Names,
+  max: number = names.length,
+) {
+  const message = `must be one to ${max} of ${names.join(', ')}, with commas between them`;
+  const one = `(${names.join('|')})`;
+  return z
+    .string()
+    .transform((text, context) => namesIn(text, names, max, message, context))
+    .meta({ type: 'string', pattern: `^${one}(,${one}){0,${max - 1}}$` });
+}
+
+function namesIn<const Names extends readonly string[]>(
+  text: string,
+  names: Names,
+  max: number,
+  message: string,
+  context: z.core.$RefinementCtx<string>,
+): readonly Names[number][] {
+  const given = text.split(',');
+  const repeated = given.find((name, index) => given.indexOf(name) < index);
+  if (!given.every((name) => names.includes(name)) || given.length > max) {
+    context.addIssue(message);
+  } else if (repeated !== undefined) {
+    context.addIssue(`must have each name once, and has ${repeated} more than once`);
+  }
+  return given;
 }
 
 /**

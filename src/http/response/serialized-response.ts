@@ -46,7 +46,8 @@ function writeRows(
   result: unknown,
 ): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
   const format = formats[formatName];
-  const { rows, hasMore } = table.read(result);
-  const body = writeWhole(format, table, batchOf(table, rows));
+  const { rows, hasMore, columns = table.columns } = table.read(result);
+  const shown = { ...table, columns };
+  const body = writeWhole(format, shown, batchOf(shown, rows));
   return { body, contentType: format.contentType, hasMore };
 }

@@ -8,6 +8,14 @@ import {
   seriesDimensions,
   statsDimensions,
 } from '../../domain/purchase-query.ts';
+import {
+  comparisons,
+  maxReportDimensions,
+  type ReportOrder,
+  reportDimensions,
+  reportLimits,
+  reportMeasures,
+} from '../../domain/purchase-report.ts';
 import { exportFormatNames, formatNames } from '../../http/formats/negotiation.ts';
 import {
   cents,
@@ -16,6 +24,7 @@ import {
   integer,
   namesOf,
   oneOf,
+  orderedNamesOf,
   pageParameters,
   text,
   timeZone,
@@ -74,6 +83,33 @@ export const purchaseTimeSeriesParameters = z.strictObject({
   ...format,
   timezone: timeZone(),
 });
+
+/** An addition: several measures by several dimensions. */
+export const purchaseReportParameters = z.strictObject({
+  measures: orderedNamesOf(reportMeasures).optional(),
+  ...filters,
+  group_by: orderedNamesOf(reportDimensions, maxReportDimensions).optional(),
+  order_by: reportOrder().optional(),
+  limit: integer(reportLimits),
+  compare_to: oneOf(comparisons).optional(),
+  ...format,
+  timezone: timeZone(),
+});
+
+/** A measure or a dimension, with `-` before it for a descending order. */
+function reportOrder() {
+  const names: readonly string[] = [...reportMeasures, ...reportDimensions];
+  return z
+    .string()
+    .transform((text, context): ReportOrder => {
+      const by = text.replace(/^-/, '');
+      if (!names.includes(by)) {
+        context.addIssue('must be a measure or a dimension of the report, or one with - before it');
+      }
+      return { by: by as ReportOrder['by'], isDescending: text.startsWith('-') };
+    })
+    .meta({ type: 'string', pattern: `^-?(${names.join('|')})$` });
+}
 
 type FilterParameters = Partial<Omit<z.output<typeof purchaseListParameters>, 'format'>>;
 

@@ -68,10 +68,14 @@ export async function purchaseParts(
 }
 
 /** A condition on purchases of the base; null if its columns do not tell first purchases. */
-function firstOfBase({ ofBase }: Generation, { paymentStatus }: PurchaseFilters): Sql | null {
+function firstOfBase(
+  { ofBase }: Generation,
+  { paymentStatuses = [] }: PurchaseFilters,
+): Sql | null {
   if (ofBase.firstQuarter === null) return sql`false`;
+  if (paymentStatuses.length > 1) return null;
   const { ofAny, ofStatus } = previousQuarters;
-  const previous = paymentStatus === undefined ? ofAny : ofStatus;
+  const previous = paymentStatuses.length === 0 ? ofAny : ofStatus;
   return raw(`${previous.name} < ${ofBase.firstQuarter}`);
 }
 
@@ -79,10 +83,10 @@ function firstOfBase({ ofBase }: Generation, { paymentStatus }: PurchaseFilters)
 async function withFirsts(
   connection: DuckDBConnection,
   { labels }: Generation,
-  { paymentStatus }: PurchaseFilters,
+  { paymentStatuses }: PurchaseFilters,
   purchases: Sql,
 ): Promise<Sql> {
-  const counted = (await purchasesMatching(connection, labels, { paymentStatus })) ?? sql`false`;
+  const counted = (await purchasesMatching(connection, labels, { paymentStatuses })) ?? sql`false`;
   return sql`(
     select purchase.*, coalesce(purchase.id = first.id, false) as is_first
     from ${purchases} as purchase

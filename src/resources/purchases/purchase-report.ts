@@ -1,0 +1,244 @@
+import { z } from 'zod';
+import { formatInstant } from '../../domain/instant.ts';
+import { TooManyPeriodsError } from '../../domain/period.ts';
+import { maxPeriods } from '../../domain/period-limit.ts';
+import { encodeId } from '../../domain/public-id.ts';
+import {
+  type DimensionValue,
+  defaultMeasures,
+  isPeriodDimension,
+  type PurchaseReport,
+  type PurchaseReportQuery,
+  type ReportDimension,
+  type ReportMeasure,
+  type ReportPeriod,
+  type ReportRow,
+  reportDimensions,
+  reportMeasures,
+} from '../../domain/purchase-report.ts';
+import type { ResponseTable, TableColumn } from '../../http/formats/table.ts';
+import { ApiError } from '../../http/response/errors.ts';
+import { dateTime, named, publicId, sum } from '../../http/response/wire.ts';
+import { type ResourceRoutes, route } from '../../http/route.ts';
+import { filtersFrom, purchaseReportParameters } from './purchase-parameters.ts';
+import { amountsSchema, currencyColumns, totalsSchema } from './purchase-totals.ts';
+
+const { currency, mixed_currencies } = totalsSchema;
+
+const measureSchemas: Readonly<Record<ReportMeasure, z.ZodType<bigint>>> = {
+  purchase_count: amountsSchema.purchase_count,
+  revenue_in_cents: amountsSchema.revenue_in_cents,
+  average_ticket_in_cents: amountsSchema.average_ticket_in_cents,
+  customer_count: amountsSchema.customer_count,
+  new_customer_count: sum().meta({
+    description:
+      'Customers whose first purchase with these payment statuses is among these purchases.',
+  }),
+  returning_customer_count: sum().meta({
+    description: 'Distinct customers that have a later purchase among these.',
+  }),
+  subtotal_amount_in_cents: sum(),
+  total_amount_in_cents: sum(),
+  discount_in_cents: sum(),
+  shipping_cost_customer_in_cents: sum(),
+};
+const measures = z.object(optionalFields(reportMeasures, (name) => measureSchemas[name]));
+
+const dimensionSchema = (name: ReportDimension): z.ZodType => {
+  if (isPeriodDimension(name)) {
+    return dateTime().meta({ description: `The first instant of the ${name}.` });
+  }
+  if (name === 'customer') return publicId('customer');
+  if (name === 'customer_type') return z.enum(['new', 'returning']);
+  if (name === 'weekday' || name === 'hour_of_day') return z.int();
+  return z.string().nullable();
+};
+
+const periodSchema = z.object({
+  since: dateTime().nullable(),
+  until: dateTime().nullable(),
+});
+
+const reportSchema = named(
+  'PurchaseReport',
+  z.object({
+    object: z.literal('purchase_report'),
+    timezone: z.string(),
+    measures: z.array(z.enum(reportMeasures)),
+    group_by: z.array(z.enum(reportDimensions)),
+    period: periodSchema,
+    compared_period: periodSchema.optional(),
+    currency,
+    mixed_currencies,
+    totals: measures.extend({ compared: measures.optional() }),
+    rows: z.array(
+      measures.extend({
+        ...optionalFields(reportDimensions, dimensionSchema),
+        compared: measures.optional(),
+      }),
+    ),
+    rows_truncated: z.boolean(),
+  }),
+);
+
+function optionalFields<Name extends string>(
+  names: readonly Name[],
+  schemaOf: (name: Name) => z.ZodType,
+): Record<Name, z.ZodOptional<z.ZodType>> {
+  return Object.fromEntries(names.map((name) => [name, schemaOf(name).optional()])) as Record<
+    Name,
+    z.ZodOptional<z.ZodType>
+  >;
+}
+
+type ReportResponse = z.output<typeof reportSchema>;
+
+/** A row for each row of the report, or one with the totals; columns `compared_…` of the compared period. */
+const reportTable: ResponseTable<ReportResponse> = {
+  columns: [],
+  read: (report) => {
+    const rows: readonly Record<string, unknown>[] =
+      report.group_by.length === 0 ? [report.totals] : report.rows;
+    const compared = report.compared_period !== undefined;
+    return {
+      columns: columnsOf(report, compared),
+      rows: rows.map((row) => ({
+        ...row,
+        ...Object.fromEntries(
+          Object.entries((row.compared as object | undefined) ?? {}).map(([name, value]) => [
+            `compared_${name}`,
+            value,
+          ]),
+        ),
+        currency: report.currency,
+        mixed_currencies: report.mixed_currencies,
+      })),
+      hasMore: report.rows_truncated,
+    };
+  },
+};
+
+function columnsOf(report: ReportResponse, compared: boolean): TableColumn[] {
+  const column = (name: string): TableColumn => ({ name, kind: 'integer', absent: 'never' });
+  return [
+    ...report.group_by.map(dimensionColumn),
+    ...report.measures.map(column),
+    ...(compared ? report.measures.map((name) => column(`compared_${name}`)) : []),
+    ...currencyColumns,
+  ];
+}
+
+function dimensionColumn(name: ReportDimension): TableColumn {
+  if (isPeriodDimension(name)) return { name, kind: 'instant', absent: 'never' };
+  if (name === 'weekday' || name === 'hour_of_day')
+    return { name, kind: 'integer', absent: 'never' };
+  return { name, kind: name === 'customer' ? 'text' : 'label', absent: 'null' };
+}
+
+/** An addition to the specification: sums of matching purchases by up to three dimensions. */
+export const purchaseReport: ResourceRoutes = () => [
+  route({
+    url: '/purchases/report',
+    summary: 'Several measures by up to three dimensions, compared with an earlier period',
+    isAddition: true,
+    path: z.strictObject({}),
+    query: purchaseReportParameters,
+    response: reportSchema,
+    kind: 'snapshot',
+    table: reportTable,
+    handle: async ({ query, organizationId, purchases, signal, client }) => {
+      const reportQuery = queryFrom(query);
+      const { result, asOf } = await purchases
+        .report(organizationId, reportQuery, signal, client)
+        .catch((error: unknown) => {
+          throw error instanceof TooManyPeriodsError ? tooManyPeriods(reportQuery, error) : error;
+        });
+      return { asOf, result: responseOf(result, reportQuery, query.timezone) };
+    },
+  }),
+];
+
+type Parameters = z.output<typeof purchaseReportParameters>;
+
+function queryFrom(parameters: Parameters): PurchaseReportQuery {
+  const { measures = defaultMeasures, group_by: groupBy = [], compare_to: compareTo } = parameters;
+  const { timezone, limit } = parameters;
+  const [period, another] = groupBy.filter(isPeriodDimension);
+  if (another !== undefined) {
+    throw invalid('group_by', `has ${period} and ${another}: a report has at most one of them`);
+  }
+  const orderBy =
+    parameters.order_by ??
+    (period === undefined
+      ? { by: measures[0] as ReportMeasure, isDescending: true }
+      : { by: period, isDescending: false });
+  const names: readonly string[] = [...measures, ...groupBy];
+  if (!names.includes(orderBy.by)) {
+    throw invalid('order_by', `must be one of ${names.join(', ')}, or one with - before it`);
+  }
+  if (compareTo !== undefined && parameters.created_since === undefined) {
+    throw invalid('compare_to', 'needs created_since, the beginning of the period to compare');
+  }
+  const timeZone = timezone === 'UTC' ? undefined : timezone;
+  return {
+    filters: filtersFrom(parameters),
+    measures,
+    groupBy,
+    timeZone,
+    orderBy,
+    limit,
+    compareTo,
+  };
+}
+
+const invalid = (param: string, problem: string): ApiError =>
+  new ApiError('validation_error', `${param} ${problem}.`, { param });
+
+const tooManyPeriods = ({ groupBy }: PurchaseReportQuery, { count }: TooManyPeriodsError) =>
+  invalid(
+    'group_by',
+    `divides this time by ${groupBy.find(isPeriodDimension)} into ${count} periods, more than ` +
+      `${maxPeriods}: choose a longer one, or later created_since and earlier created_until`,
+  );
+
+function responseOf(
+  report: PurchaseReport,
+  { measures, groupBy }: PurchaseReportQuery,
+  timezone: string,
+): ReportResponse {
+  const valuesOf = (values: readonly bigint[]) =>
+    Object.fromEntries(measures.map((name, index) => [name, values[index]]));
+  const amounts = ({ values, compared }: Omit<ReportRow, 'keys'>) => ({
+    ...valuesOf(values),
+    ...(compared === null ? {} : { compared: valuesOf(compared) }),
+  });
+  return {
+    object: 'purchase_report',
+    timezone,
+    measures: [...measures],
+    group_by: [...groupBy],
+    period: periodOf(report.period),
+    ...(report.comparedPeriod === null ? {} : { compared_period: periodOf(report.comparedPeriod) }),
+    currency: report.currency,
+    mixed_currencies: report.mixedCurrencies,
+    totals: amounts(report.totals),
+    rows: report.rows.map((row) => ({
+      ...Object.fromEntries(
+        groupBy.map((name, index) => [name, dimensionOf(name, row.keys[index] ?? null)]),
+      ),
+      ...amounts(row),
+    })),
+    rows_truncated: report.rowsTruncated,
+  };
+}
+
+function dimensionOf(name: ReportDimension, value: DimensionValue): unknown {
+  if (value === null) return null;
+  if (isPeriodDimension(name)) return formatInstant(value as bigint);
+  return name === 'customer' ? encodeId('customer', value as bigint) : value;
+}
+
+const periodOf = ({ since, until }: ReportPeriod) => ({
+  since: since === null ? null : formatInstant(since),
+  until: until === null ? null : formatInstant(until),
+});
