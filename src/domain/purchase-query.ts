@@ -21,6 +21,9 @@ export type PurchaseFilters = {
   readonly createdUntil?: bigint | undefined;
   readonly minValueInCents?: bigint | undefined;
   readonly maxValueInCents?: bigint | undefined;
+  readonly currency?: string | undefined;
+  /** One or more labels of which matching purchases have no value, in the order of `labelDimensions`. */
+  readonly without?: readonly LabelDimension[] | undefined;
 } & { readonly [Label in TrackingLabel]?: string | undefined };
 
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
@@ -61,7 +64,7 @@ export const statsDimensions = [
 ] as const;
 export type StatsDimension = (typeof statsDimensions)[number];
 
-export const labelOfDimension = (dimension: SeriesDimension): PurchaseLabel =>
+export const labelOfDimension = (dimension: LabelDimension): PurchaseLabel =>
   dimension === 'status' ? 'payment_status' : dimension;
 
 export type PurchaseStatsQuery = {
@@ -79,6 +82,10 @@ export const seriesDimensions = statsDimensions.filter((dimension) => dimension 
   ...SeriesDimension[],
 ];
 export type SeriesDimension = Exclude<StatsDimension, 'day'>;
+
+/** The names of labels in parameters. */
+export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;
+export type LabelDimension = (typeof labelDimensions)[number];
 
 export type PurchaseTimeSeriesQuery = PeriodCalendar & {
   readonly filters: PurchaseFilters;

@@ -1,18 +1,27 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../domain/purchase.ts';
-import type { FilterConditions } from '../domain/purchase-query.ts';
+import { type FilterConditions, labelOfDimension } from '../domain/purchase-query.ts';
 
-/**
- * The conditions of filters on columns named as in Postgres. `instant` turns an instant into SQL,
- * and `hasAnyOf` a label and the values of which a purchase must have one.
- */
-export const filterConditions = (
-  instant: (microseconds: bigint) => Sql,
-  hasAnyOf = (label: PurchaseLabel, values: readonly string[]): Sql =>
+/** Conditions on a label. */
+type LabelConditions = {
+  hasAnyOf(label: PurchaseLabel, values: readonly string[]): Sql;
+  hasNone(label: PurchaseLabel): Sql;
+};
+
+/** Conditions on labels in columns of text. */
+const ofText: LabelConditions = {
+  hasAnyOf: (label, values) =>
     isAnyOf(
       raw(label),
       values.map((value) => sql`${value}`),
     ),
+  hasNone: (label) => sql`${raw(label)} is null`,
+};
+
+/** The conditions of filters on columns named as in Postgres. `instant` turns an instant into SQL. */
+export const filterConditions = (
+  instant: (microseconds: bigint) => Sql,
+  { hasAnyOf, hasNone }: LabelConditions = ofText,
 ): FilterConditions<Sql> => ({
   customerId: (id) => sql`customer_id = ${id}`,
   paymentStatuses: (statuses) => hasAnyOf('payment_status', statuses),
@@ -21,6 +30,12 @@ export const filterConditions = (
   createdUntil: (until) => sql`created_at <= ${instant(until)}`,
   minValueInCents: (cents) => sql`purchase_value_in_cents >= ${cents}`,
   maxValueInCents: (cents) => sql`purchase_value_in_cents <= ${cents}`,
+  currency: (value) => hasAnyOf('currency', [value]),
+  without: (dimensions) =>
+    join(
+      dimensions.map((dimension) => hasNone(labelOfDimension(dimension))),
+      ' and ',
+    ),
   utm_source: (value) => hasAnyOf('utm_source', [value]),
   utm_medium: (value) => hasAnyOf('utm_medium', [value]),
   utm_campaign: (value) => hasAnyOf('utm_campaign', [value]),

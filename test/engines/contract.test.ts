@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { averageTicket } from '../../src/domain/purchase-engine.ts';
-import type { PurchaseFilters, StatsDimension } from '../../src/domain/purchase-query.ts';
+import {
+  labelDimensions,
+  labelOfDimension,
+  type PurchaseFilters,
+  type StatsDimension,
+} from '../../src/domain/purchase-query.ts';
 import { test as it } from '../support/fixtures.ts';
 import { engines, hasClickHouse, type Stored, storeIn } from './store.ts';
 
@@ -73,6 +78,7 @@ describe.each(engines)('the engine %s', (name) => {
       [{ createdUntil: instant('2025-01-01T00:00:00Z') }, { created_at: '2025-01-01T00:00:00Z' }],
       [{ minValueInCents: 500n }, { purchase_value_in_cents: 500 }],
       [{ maxValueInCents: 10n }, { purchase_value_in_cents: 10 }],
+      [{ currency: 'BRL' }, { currency: 'BRL' }],
       [{ utm_source: 'verão' }, { utm_source: 'verão' }],
       [{ utm_medium: '' }, { utm_medium: '' }],
       [{ utm_campaign: '100%' }, { utm_campaign: '100%' }],
@@ -91,6 +97,45 @@ describe.each(engines)('the engine %s', (name) => {
       expect(found, Object.keys(filters).join()).toEqual([ids[index]]);
       expect((await statsOf(organization, filters)).purchaseCount).toBe(1n);
     }
+  });
+
+  it('finds the purchases without a value of labels, which are those of the group null', async () => {
+    const labels = labelDimensions.map(labelOfDimension);
+    const values = Object.fromEntries(labels.map((label) => [label, 'a']));
+    const all = { ...values, created_at: '2026-01-01T00:00:00Z' };
+    const { organization, ids } = await store.shop([
+      ...labels.map((label) => ({ ...all, [label]: null })),
+      { ...all, currency: null, utm_term: null, customer: 1 },
+      // An empty text is a value, and the order's status is another label.
+      { ...all, utm_source: '', status: null },
+    ]);
+    const found = async (filters: PurchaseFilters) => {
+      const { result } = await store.engine.list(organization, { filters, limit: 100 });
+      expect(await statsOf(organization, filters)).toMatchObject({
+        purchaseCount: BigInt(result.purchases.length),
+      });
+      // Newest first; of one instant, the greatest id.
+      return result.purchases.map(({ id }) => id).reverse();
+    };
+    const both = ids.at(-2);
+    for (const [index, dimension] of labelDimensions.entries()) {
+      const isInBoth = dimension === 'currency' || dimension === 'utm_term';
+      const expected = [ids[index], ...(isInBoth ? [both] : [])];
+      expect(await found({ without: [dimension] }), dimension).toEqual(expected);
+      if (dimension === 'shipping_status') continue;
+      const { groups } = await statsOf(organization, {}, dimension);
+      const group = groups.find(({ key }) => key === null);
+      expect(group?.purchaseCount, dimension).toBe(BigInt(expected.length));
+    }
+    expect(await found({ without: ['currency', 'utm_term'] })).toEqual([both]);
+    expect(await found({ without: ['currency'], utm_term: 'a' })).toEqual([ids[2]]);
+    expect(await found({ without: ['currency'], currency: 'a' })).toEqual([]);
+    expect(await statsOf(organization, { without: ['currency'] }, 'currency')).toMatchObject({
+      customerCount: 2n,
+      currency: null,
+      mixedCurrencies: false,
+      groups: [{ key: null, purchaseCount: 2n }],
+    });
   });
 
   it('rejects with the reason of a signal that is aborted', async () => {

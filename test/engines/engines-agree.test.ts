@@ -6,6 +6,7 @@ import { intervals, TooManyPeriodsError } from '../../src/domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/purchase.ts';
 import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import {
+  labelDimensions,
   type PurchaseFilters,
   type PurchaseListQuery,
   type PurchaseStatsQuery,
@@ -177,6 +178,8 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
         createdUntil: instant,
         minValueInCents: amount,
         maxValueInCents: amount,
+        currency: fc.constantFrom('BRL', 'USD', 'brl', ''),
+        without: fc.subarray([...labelDimensions], { minLength: 1, maxLength: 2 }),
         ...(Object.fromEntries(trackingLabels.map((name) => [name, label])) as Record<
           (typeof trackingLabels)[number],
           typeof label

@@ -123,6 +123,8 @@ describe('an export of all purchases that match', () => {
           paymentStatuses: fc.constantFrom(['paid'] as const, ['paid', 'voided'] as const),
           createdSince: fc.constant(parseInstant('1970-01-01T00:00:00Z', 'down') as bigint),
           maxValueInCents: fc.constantFrom(100n, 4000n),
+          currency: fc.constantFrom('BRL', 'USD'),
+          without: fc.constantFrom(['utm_term'] as const, ['status', 'shipping_status'] as const),
           utm_source: fc.constantFrom<string>(...awkwardLabels, 'n400', 'changed', 'deleted'),
         },
         { requiredKeys: [] },

@@ -122,6 +122,18 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: ['a', 'a'.repeat(256), '%F0%9F%9B%92'.repeat(256), '%25'],
     refused: ['', 'a'.repeat(257), '%00'],
   },
+  currency: { accepted: ['BRL', 'brl', 'R$', '%C3%A9'.repeat(256)], refused: utm.refused },
+  without: {
+    accepted: [
+      ...['status', 'platform', 'currency', 'shipping_status'],
+      ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'],
+      'utm_term,status,currency',
+    ],
+    refused: [
+      ...['', 'any', 'day', 'payment_status', 'customer_id', 'coupons', 'UTM_TERM', 'toString'],
+      ...['utm_term,', 'utm_term,day', 'utm_term,utm_term', 'utm_term;status'],
+    ],
+  },
   utm_source: utm,
   utm_medium: utm,
   utm_campaign: utm,

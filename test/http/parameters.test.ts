@@ -81,6 +81,7 @@ describe('the value of a parameter', () => {
       'status must be any alone, or one or more of pending, authorized',
     ],
     ['purchases?platform=bling,magento', 'platform must be one or more of shopify, nuvemshop'],
+    ['purchases?without=order_number', 'without must be one or more of status, platform, currency'],
     ['purchases?platform=bling,popup,bling', 'each name once, and has bling more than once'],
   ])('is refused with what it must be: %s', async ([url, expected], { send }) => {
     expect((await send(`/v1/${url}`)).json().error.message).toContain(expected);

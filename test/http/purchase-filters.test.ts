@@ -48,6 +48,25 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('min_value_in_cents=0')).toBe(4);
   });
 
+  it('compare the currency exactly', async () => {
+    for (const currency of ['BRL', 'brl', 'USD', null]) await shop.add({ currency });
+    await shop.publish();
+    expect(await found('currency=BRL')).toBe(1);
+    expect(await found('currency=EUR')).toBe(0);
+    expect(await found('without=currency')).toBe(1);
+  });
+
+  it('find purchases without a value of a label', async () => {
+    await shop.add({ utm_campaign: 'a', payment_status: 'paid', status: null });
+    await shop.add({ utm_campaign: null, payment_status: 'paid' });
+    await shop.add({ utm_campaign: null, payment_status: null, status: 'open' });
+    await shop.publish();
+    expect(await found('without=utm_campaign')).toBe(2);
+    expect(await found('without=utm_campaign,status')).toBe(1);
+    expect(await found('without=utm_campaign&status=paid,voided')).toBe(1);
+    expect(await found('without=utm_campaign&utm_campaign=a')).toBe(0);
+  });
+
   it('apply together', async () => {
     const match = { payment_status: 'paid', platform: 'popup', purchase_value_in_cents: 10 };
     await shop.add(match);

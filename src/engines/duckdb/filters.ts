@@ -3,7 +3,7 @@ import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseLabel, trackingLabels } from '../../domain/purchase.ts';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { labelKey } from '../../purchase-store/format/layout.ts';
+import { labelKey, noLabel } from '../../purchase-store/format/layout.ts';
 import { filterConditions, isAnyOf } from '../filter-conditions.ts';
 import type { LabelCache, WantedValues } from './serving/label-cache.ts';
 
@@ -19,10 +19,13 @@ export async function purchasesMatching(
   const filtered = labelsIn(filters);
   const keys = await labels.findKeys(connection, filtered);
   if (keys.size < filtered.size) return null;
-  const hasAnyOf = (label: PurchaseLabel) =>
-    isAnyOf(raw(labelKey(label)), keys.get(label)?.map((key) => sql`${key}::integer`) ?? []);
+  const ofKeys = {
+    hasAnyOf: (label: PurchaseLabel) =>
+      isAnyOf(raw(labelKey(label)), keys.get(label)?.map((key) => sql`${key}::integer`) ?? []),
+    hasNone: (label: PurchaseLabel) => raw(`${labelKey(label)} = ${noLabel}`),
+  };
   const instant = (microseconds: bigint) => sql`${new DuckDBTimestampValue(microseconds)}`;
-  const conditions = conditionsOf(filters, filterConditions(instant, hasAnyOf));
+  const conditions = conditionsOf(filters, filterConditions(instant, ofKeys));
   return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
 }
 
@@ -30,7 +33,7 @@ function labelsIn(filters: PurchaseFilters): WantedValues {
   const wanted = new Map<PurchaseLabel, readonly string[]>();
   if (filters.paymentStatuses !== undefined) wanted.set('payment_status', filters.paymentStatuses);
   if (filters.platforms !== undefined) wanted.set('platform', filters.platforms);
-  for (const label of trackingLabels) {
+  for (const label of ['currency', ...trackingLabels] as const) {
     const value = filters[label];
     if (value !== undefined) wanted.set(label, [value]);
   }

@@ -21,6 +21,9 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'Updated at or after this instant; to poll, the `X-Data-As-Of` of the last poll. Without an offset it is UTC.',
   min_value_in_cents: 'Purchases of at least this value.',
   max_value_in_cents: 'Purchases of at most this value.',
+  currency: 'Exactly this currency code, such as `BRL`. An addition.',
+  without:
+    'Purchases without a value of this label: `without=utm_campaign` finds those of the group `null`. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
   utm_source: "Exactly this value of the order's `utm_source`; on lists, an addition.",
   utm_medium: "Exactly this value of the order's `utm_medium`; on lists, an addition.",
   utm_campaign: "Exactly this value of the order's `utm_campaign`; on lists, an addition.",
@@ -66,6 +69,8 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'cursor',
   'wait',
   'ids',
+  'currency',
+  'without',
 ]);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {

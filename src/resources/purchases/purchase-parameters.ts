@@ -3,6 +3,7 @@ import { intervals } from '../../domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../domain/purchase.ts';
 import {
   groupLimits,
+  labelDimensions,
   maxTrackingLength,
   type PurchaseFilters,
   seriesDimensions,
@@ -30,13 +31,15 @@ import {
   timeZone,
 } from '../../http/request/parameters.ts';
 
-const tracking = Object.fromEntries(
-  trackingLabels.map((label) => [label, text({ min: 1, max: maxTrackingLength }).optional()]),
-) as Record<(typeof trackingLabels)[number], z.ZodOptional<ReturnType<typeof text>>>;
+const label = () => text({ min: 1, max: maxTrackingLength }).optional();
+const tracking = Object.fromEntries(trackingLabels.map((name) => [name, label()])) as Record<
+  (typeof trackingLabels)[number],
+  ReturnType<typeof label>
+>;
 
 /**
- * Sections 4.2 and 4.4 without customer_id, which the customer's list has in its path. Tracking filters
- * of lists are an addition.
+ * Sections 4.2 and 4.4 without customer_id, which the customer's list has in its path. Additions are the
+ * tracking filters of lists, `currency` and `without`.
  */
 const commonFilters = {
   status: namesOf(paymentStatuses, 'any').optional(),
@@ -45,6 +48,8 @@ const commonFilters = {
   created_until: instant('upper').optional(),
   min_value_in_cents: cents().optional(),
   max_value_in_cents: cents().optional(),
+  currency: label(),
+  without: namesOf(labelDimensions).optional(),
   ...tracking,
 };
 const filters = { customer_id: id('customer').optional(), ...commonFilters };
@@ -123,6 +128,8 @@ export function filtersFrom(parameters: FilterParameters): PurchaseFilters {
     createdUntil: parameters.created_until,
     minValueInCents: parameters.min_value_in_cents,
     maxValueInCents: parameters.max_value_in_cents,
+    currency: parameters.currency,
+    without: parameters.without,
     ...Object.fromEntries(trackingLabels.map((label) => [label, parameters[label]])),
   };
 }
