@@ -5,7 +5,12 @@ import type {
   PurchaseStatsQuery,
   PurchaseTimeSeriesQuery,
 } from './purchase-query.ts';
-import type { PurchaseReport, PurchaseReportQuery } from './purchase-report.ts';
+import type {
+  PurchaseCohorts,
+  PurchaseCohortsQuery,
+  PurchaseReport,
+  PurchaseReportQuery,
+} from './purchase-report.ts';
 
 export type PurchasePage = {
   /** Newest first: `created_at`, then `id`, both descending. */
@@ -107,6 +112,9 @@ export interface PurchaseReader {
 
   /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
   readonly report: QueuedRead<PurchaseReportQuery, PurchaseReport>;
+
+  /** Rejects with TooManyCohortsError. */
+  readonly cohorts: QueuedRead<PurchaseCohortsQuery, PurchaseCohorts>;
 
   /**
    * Calls `take` with a source that has each matching purchase exactly once, as of one instant,

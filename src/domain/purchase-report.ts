@@ -1,6 +1,5 @@
 import type { PurchaseTotals } from './purchase-engine.ts';
-import type { PurchaseFilters, SeriesDimension } from './purchase-query.ts';
-import { seriesDimensions } from './purchase-query.ts';
+import { type LabelDimension, labelDimensions, type PurchaseFilters } from './purchase-query.ts';
 
 /** Sums over matching purchases, by several dimensions: an addition to the specification. */
 
@@ -32,10 +31,6 @@ export const defaultMeasures = reportMeasures.slice(0, 4);
 export const periodDimensions = ['hour', 'day', 'week', 'month', 'quarter', 'year'] as const;
 export type PeriodDimension = (typeof periodDimensions)[number];
 
-/** Dimensions whose values are texts of a purchase. */
-export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;
-export type LabelDimension = SeriesDimension | 'shipping_status';
-
 export const reportDimensions = [
   ...labelDimensions,
   /** `new` for a customer's first purchase, otherwise `returning`. */
@@ -56,9 +51,6 @@ export type ReportDimension =
 
 export const isPeriodDimension = (dimension: string): dimension is PeriodDimension =>
   (periodDimensions as readonly string[]).includes(dimension);
-export const isLabelDimension = (dimension: string): dimension is LabelDimension =>
-  (labelDimensions as readonly string[]).includes(dimension);
-
 export const comparisons = ['previous_period', 'previous_month', 'previous_year'] as const;
 export type Comparison = (typeof comparisons)[number];
 

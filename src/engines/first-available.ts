@@ -124,6 +124,8 @@ function createReader(
       runAsOf(organizationId, (engine) => engine.timeSeries(organizationId, query, ...rest)),
     report: (organizationId, query, ...rest) =>
       runAsOf(organizationId, (engine) => engine.report(organizationId, query, ...rest)),
+    cohorts: (organizationId, query, ...rest) =>
+      runAsOf(organizationId, (engine) => engine.cohorts(organizationId, query, ...rest)),
     export: (organizationId, filters, take, signal) =>
       run(organizationId, (engine) => {
         const startedAt = performance.now();

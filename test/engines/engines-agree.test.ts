@@ -15,11 +15,14 @@ import {
   statsDimensions,
 } from '../../src/domain/purchase-query.ts';
 import {
+  cohortIntervals,
   comparisons,
   isPeriodDimension,
+  type PurchaseCohortsQuery,
   type PurchaseReportQuery,
   reportDimensions,
   reportMeasures,
+  TooManyCohortsError,
 } from '../../src/domain/purchase-report.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
@@ -259,6 +262,34 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
           }
         }),
         { numRuns: 2 * numRuns },
+      );
+    });
+
+    it(`return the same cohorts for random queries, ${name}`, { tags }, async () => {
+      const queries: fc.Arbitrary<PurchaseCohortsQuery> = fc.record(
+        {
+          filters: filters(),
+          interval: fc.constantFrom(...cohortIntervals),
+          timeZone: fc.constantFrom('America/Sao_Paulo', 'Asia/Kathmandu'),
+          groupBy: fc.constantFrom(...labelDimensions),
+          periods: fc.integer({ min: 1, max: 60 }),
+        },
+        { requiredKeys: ['filters', 'interval', 'periods'] },
+      );
+      const cohortsOf = (of: PurchaseEngine, query: PurchaseCohortsQuery) =>
+        of.cohorts(organization, query).then(
+          ({ result }) => asText(result),
+          (error) => {
+            if (error instanceof TooManyCohortsError) return 'too many';
+            throw error;
+          },
+        );
+      await fc.assert(
+        fc.asyncProperty(queries, async (query) => {
+          const exact = await cohortsOf(postgres, query);
+          for (const { engine } of stores) expect(await cohortsOf(engine, query)).toBe(exact);
+        }),
+        { numRuns },
       );
     });
 

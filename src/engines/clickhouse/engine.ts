@@ -16,7 +16,7 @@ import { createChangeFeed } from './change-feed.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import { type FindGeneration, type LoadGeneration, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
-import { purchaseReport } from './report.ts';
+import { purchaseCohorts, purchaseReport } from './report.ts';
 import {
   createRequestedOrganizations,
   type RequestedOrganizations,
@@ -126,6 +126,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     stats: queued(purchaseStats),
     timeSeries: queued(purchaseTimeSeries),
     report: queued(purchaseReport),
+    cohorts: queued(purchaseCohorts),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, async (either) => {
         const generation = required(await find(organizationId, source, either));

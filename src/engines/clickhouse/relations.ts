@@ -26,7 +26,7 @@ export const hasChanges = ({ writers }: GenerationRows): boolean => writers.leng
 
 const conditions = filterConditions((instant) => sql`${instant}`);
 
-const matching = (filters: PurchaseFilters): Sql =>
+export const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');
 
 /** `from … where …`: the matching rows of the load. A condition may follow with `and`. */

@@ -5,21 +5,26 @@ import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-qu
 import {
   isPeriodDimension,
   optionalAmounts,
+  type PurchaseCohorts,
+  type PurchaseCohortsQuery,
   type PurchaseReport,
   type PurchaseReportQuery,
   type ReportDimension,
 } from '../../domain/purchase-report.ts';
+import type { ZoneOffset } from '../../domain/time-zone.ts';
+import { type CohortReader, purchaseCohorts as cohorts } from '../report/cohorts.ts';
 import { type ReportReader, purchaseReport as report, type SideQuery } from '../report/report.ts';
 import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
 import type { ClickHouse } from './client.ts';
 import type { LoadGeneration } from './generation.ts';
-import { currentLoadPurchases } from './relations.ts';
+import { currentLoadPurchases, matching } from './relations.ts';
 import { localUnits, purchaseStats, readTimeBounds, readWideBounds } from './stats.ts';
 import { periodKey } from './time-series.ts';
 
 const dialect: Dialect = {
   customer: 'customer_id',
   wide: (integer) => sql`toInt128(${integer})`,
+  sum: (column) => sql`sum(toInt128(${column}))`,
   quotient: (dividend, divisor) => sql`intDiv(${dividend}, ${divisor})`,
   inByteOrder: (text) => text,
 };
@@ -48,6 +53,51 @@ export async function purchaseReport(
   return report(reader, query, generation.asOf);
 }
 
+export async function purchaseCohorts(
+  clickhouse: ClickHouse,
+  generation: LoadGeneration,
+  query: PurchaseCohortsQuery,
+  signal: AbortSignal | undefined,
+): Promise<PurchaseCohorts> {
+  const { filters, interval, groupBy, timeZone } = query;
+  const { paymentStatuses, ...others } = filters;
+  const ofAll = { filters: { paymentStatuses }, timeZone, firstPeriod: 0 };
+  const reader: CohortReader = {
+    dialect,
+    totals: (filters) => purchaseStats(clickhouse, generation, { filters, groupLimit: 1 }, signal),
+    source: async () => ({
+      parts: [
+        { sign: 1, purchases: withFirsts(generation, { paymentStatuses }), condition: raw('true') },
+      ],
+      isWon: matching(others),
+      period: await dimensionSql(
+        interval,
+        ofAll,
+        offsetsOf(clickhouse, generation, ofAll.filters, signal),
+      ),
+      group: groupBy === undefined ? null : label(labelOfDimension(groupBy)),
+      currency: label('currency'),
+    }),
+    query: (statement) => clickhouse.query(statement, signal),
+  };
+  return cohorts(reader, query, generation.asOf);
+}
+
+const label = (name: string): DimensionSql => ({ key: raw(name), isText: true });
+
+/** Reads the offsets of a calendar in which filtered purchases can be. */
+const offsetsOf =
+  (
+    clickhouse: ClickHouse,
+    generation: LoadGeneration,
+    filters: PurchaseFilters,
+    signal: AbortSignal | undefined,
+  ) =>
+  async (calendar: PeriodCalendar): Promise<readonly ZoneOffset[]> => {
+    const bounds = await readWideBounds(clickhouse, generation, filters, signal);
+    return bounds === null ? [] : periodOffsets(calendar, bounds.first, bounds.last);
+  };
+
 async function sideOf(
   clickhouse: ClickHouse,
   generation: LoadGeneration,
@@ -55,12 +105,9 @@ async function sideOf(
   signal: AbortSignal | undefined,
 ): Promise<Side> {
   const { filters, sums } = side;
-  const offsetsOf = async (calendar: PeriodCalendar) => {
-    const bounds = await readWideBounds(clickhouse, generation, filters, signal);
-    return bounds === null ? [] : periodOffsets(calendar, bounds.first, bounds.last);
-  };
+  const offsets = offsetsOf(clickhouse, generation, filters, signal);
   const dimensions = await Promise.all(
-    side.dimensions.map((dimension) => dimensionSql(dimension, side, offsetsOf)),
+    side.dimensions.map((dimension) => dimensionSql(dimension, side, offsets)),
   );
   const firsts =
     sums.newCustomers || sums.returningCustomers || side.dimensions.includes('customer_type');
@@ -84,8 +131,8 @@ const columns = raw(
 
 async function dimensionSql(
   dimension: ReportDimension,
-  { timeZone, firstPeriod }: SideQuery,
-  offsetsOf: (calendar: PeriodCalendar) => Promise<Awaited<ReturnType<typeof periodOffsets>>>,
+  { timeZone, firstPeriod }: Pick<SideQuery, 'timeZone' | 'firstPeriod'>,
+  offsetsOf: (calendar: PeriodCalendar) => Promise<readonly ZoneOffset[]>,
 ): Promise<DimensionSql> {
   if (isPeriodDimension(dimension)) {
     const offsets = await offsetsOf({ interval: dimension, timeZone });
@@ -102,10 +149,8 @@ async function dimensionSql(
       return { key: sql`(case when is_first then 0 else 1 end)` };
     case 'customer':
       return { key: raw('customer_id') };
-    case 'shipping_status':
-      return { key: raw(dimension), isText: true };
     default:
-      return { key: raw(labelOfDimension(dimension)), isText: true };
+      return label(labelOfDimension(dimension));
   }
 }
 

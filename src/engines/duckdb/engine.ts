@@ -24,7 +24,7 @@ import {
   type ServedOrganizations,
   type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
-import { purchaseReport } from './statistics/report.ts';
+import { purchaseCohorts, purchaseReport } from './statistics/report.ts';
 import { doStatsReadFirsts, purchaseStats, type QueryContext } from './statistics/stats.ts';
 import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
 
@@ -229,6 +229,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     ),
     timeSeries: queued(purchaseTimeSeries, doesTimeSeriesReadFirsts),
     report: queued(purchaseReport),
+    cohorts: queued(purchaseCohorts),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
         withParts(async ({ instance, organizations }) => {

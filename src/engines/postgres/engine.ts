@@ -17,7 +17,7 @@ import {
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
-import { purchaseReport } from './report.ts';
+import { purchaseCohorts, purchaseReport } from './report.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
@@ -74,6 +74,7 @@ export function createPostgresEngine(
     stats: queued(purchaseStats),
     timeSeries: queued(purchaseTimeSeries),
     report: queued(purchaseReport),
+    cohorts: queued(purchaseCohorts),
     async export(organizationId, filters, take, signal) {
       const taking = await withInstant(
         database,

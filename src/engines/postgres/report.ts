@@ -9,10 +9,13 @@ import {
 import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   isPeriodDimension,
+  type PurchaseCohorts,
+  type PurchaseCohortsQuery,
   type PurchaseReport,
   type PurchaseReportQuery,
   type ReportDimension,
 } from '../../domain/purchase-report.ts';
+import { type CohortSource, purchaseCohorts as cohorts } from '../report/cohorts.ts';
 import { type ReportReader, purchaseReport as report, type SideQuery } from '../report/report.ts';
 import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
 import type { PeriodRange } from '../time-series.ts';
@@ -23,6 +26,7 @@ import { localUnits, periodKey } from './time-series.ts';
 const dialect: Dialect = {
   customer: 'customer_id',
   wide: (integer) => sql`(${integer})::numeric`,
+  sum: (column) => sql`sum(${column})`,
   quotient: (dividend, divisor) => sql`div(${dividend}, ${divisor})`,
   inByteOrder: (text) => sql`${text} collate "C"`,
 };
@@ -39,13 +43,52 @@ export async function purchaseReport(
     totals: (filters) => purchaseStats(connection, organizationId, { filters, groupLimit: 1 }),
     range: (calendar, filters) => readRange(connection, organizationId, calendar, filters),
     side: (side) => sideOf(connection, organizationId, side),
-    query: async (statement) => {
-      const { text, values } = statement;
-      const { rows } = await connection.query({ text, values, rowMode: 'array' });
-      return rows;
-    },
+    query: (statement) => readRows(connection, statement),
   };
   return report(reader, query, asOf);
+}
+
+/** Must run within one snapshot. */
+export async function purchaseCohorts(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  query: PurchaseCohortsQuery,
+  asOf: bigint,
+): Promise<PurchaseCohorts> {
+  const reader = {
+    dialect,
+    totals: (filters: PurchaseFilters) =>
+      purchaseStats(connection, organizationId, { filters, groupLimit: 1 }),
+    source: () => cohortSource(connection, organizationId, query),
+    query: (statement: Sql) => readRows(connection, statement),
+  };
+  return cohorts(reader, query, asOf);
+}
+
+async function cohortSource(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  { filters, interval, groupBy, timeZone }: PurchaseCohortsQuery,
+): Promise<CohortSource> {
+  const { paymentStatuses, ...others } = filters;
+  const ofAll = { filters: { paymentStatuses }, timeZone, firstPeriod: 0 };
+  return {
+    parts: [{ sign: 1, purchases: withFirsts(organizationId, filters), condition: sql`true` }],
+    isWon: purchasesMatching(organizationId, others),
+    period: await dimensionSql(connection, organizationId, interval, ofAll),
+    group: groupBy === undefined ? null : label(labelOfDimension(groupBy)),
+    currency: label('currency'),
+  };
+}
+
+const label = (name: string): DimensionSql => ({ key: raw(name), isText: true });
+
+async function readRows(
+  connection: pg.ClientBase,
+  { text, values }: Sql,
+): Promise<readonly (readonly unknown[])[]> {
+  const { rows } = await connection.query({ text, values, rowMode: 'array' });
+  return rows;
 }
 
 async function readRange(
@@ -81,7 +124,7 @@ async function dimensionSql(
   connection: pg.ClientBase,
   organizationId: bigint,
   dimension: ReportDimension,
-  { filters, timeZone, firstPeriod }: SideQuery,
+  { filters, timeZone, firstPeriod }: Pick<SideQuery, 'filters' | 'timeZone' | 'firstPeriod'>,
 ): Promise<DimensionSql> {
   const offsetsOf = async (calendar: PeriodCalendar) => {
     const bounds = await readTimeBounds(connection, organizationId, filters);
@@ -102,10 +145,8 @@ async function dimensionSql(
       return { key: sql`(case when is_first then 0 else 1 end)` };
     case 'customer':
       return { key: raw('customer_id') };
-    case 'shipping_status':
-      return { key: raw(dimension), isText: true };
     default:
-      return { key: raw(labelOfDimension(dimension)), isText: true };
+      return label(labelOfDimension(dimension));
   }
 }
 

@@ -8,6 +8,8 @@ export type Dialect = {
   readonly customer: string;
   /** An integer that holds the sum of all cents. */
   readonly wide: (integer: Sql) => Sql;
+  /** The exact sum of a column of cents; null without any. */
+  readonly sum: (column: Sql) => Sql;
   /** The quotient of two integers that are not negative, rounded down. */
   readonly quotient: (dividend: Sql, divisor: Sql) => Sql;
   /** Text in the order of its bytes. */
@@ -171,13 +173,11 @@ function partsOf(dialect: Dialect, { parts, dimensions }: Side, side: number, su
       purchase_count: signed('purchases'),
       revenue_in_cents: signed('cents'),
     };
-    const sum = (cents: Sql) => dialect.wide(sql`coalesce(sum(${cents}), 0)`);
+    const sum = (column: string) => dialect.wide(sql`coalesce(${dialect.sum(raw(column))}, 0)`);
     const added = [
       sql`count(*) as purchases`,
-      sql`${sum(dialect.wide(raw('purchase_value_in_cents')))} as cents`,
-      ...sums.amounts.map(
-        (amount) => sql`${sum(dialect.wide(raw(amount)))} as sum_of_${raw(amount)}`,
-      ),
+      sql`${sum('purchase_value_in_cents')} as cents`,
+      ...sums.amounts.map((amount) => sql`${sum(amount)} as sum_of_${raw(amount)}`),
     ];
     for (const amount of sums.amounts) values[amount] = signed(`sum_of_${amount}`);
     if (sums.newCustomers) {

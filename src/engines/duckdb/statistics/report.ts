@@ -7,11 +7,14 @@ import {
   type PeriodCalendar,
   periodOffsets,
 } from '../../../domain/period.ts';
+import type { PurchaseTotals } from '../../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { labelOfDimension } from '../../../domain/purchase-query.ts';
 import {
   isPeriodDimension,
   type PeriodDimension,
+  type PurchaseCohorts,
+  type PurchaseCohortsQuery,
   type PurchaseReport,
   type PurchaseReportQuery,
   type ReportDimension,
@@ -23,6 +26,7 @@ import {
   labelKey,
 } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries } from '../../../purchase-store/format/relations.ts';
+import { type CohortSource, purchaseCohorts as cohorts } from '../../report/cohorts.ts';
 import {
   type ReportReader,
   purchaseReport as report,
@@ -40,6 +44,7 @@ import { readPeriodRange } from './time-series.ts';
 export const dialect: Dialect = {
   customer: 'customer_key',
   wide: (integer) => sql`${integer}::hugeint`,
+  sum: (column) => sql`sum(${column})`,
   quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
   inByteOrder: (text) => text,
 };
@@ -52,12 +57,9 @@ export async function purchaseReport(
   context: QueryContext,
   asOf: bigint,
 ): Promise<PurchaseReport> {
-  // The table of first purchases is not brought up to date for a report.
-  const grouping = { ...context, minPurchasesForFirsts: Number.POSITIVE_INFINITY };
   const reader: ReportReader = {
     dialect,
-    totals: (filters) =>
-      purchaseStats(connection, generation, { filters, groupLimit: 1 }, grouping),
+    totals: totalsOf(connection, generation, context),
     range: (calendar, filters) =>
       readPeriodRange(connection, generation, calendar, filters, context),
     side: (side) => sideOf(connection, generation, side, context),
@@ -65,6 +67,63 @@ export async function purchaseReport(
   };
   return report(reader, query, asOf);
 }
+
+/** Reads cohorts of customers. */
+export async function purchaseCohorts(
+  connection: DuckDBConnection,
+  generation: Generation,
+  query: PurchaseCohortsQuery,
+  context: QueryContext,
+  asOf: bigint,
+): Promise<PurchaseCohorts> {
+  const reader = {
+    dialect,
+    totals: totalsOf(connection, generation, context),
+    source: () => cohortSource(connection, generation, query, context),
+    query: (statement: Sql) => queryRows(connection, statement),
+  };
+  return cohorts(reader, query, asOf);
+}
+
+async function cohortSource(
+  connection: DuckDBConnection,
+  generation: Generation,
+  { filters, interval, groupBy, timeZone }: PurchaseCohortsQuery,
+  context: QueryContext,
+): Promise<CohortSource> {
+  const { paymentStatuses, ...others } = filters;
+  const ofAll = { paymentStatuses };
+  const condition = await purchasesMatching(connection, generation.labels, ofAll);
+  const isWon = await purchasesMatching(connection, generation.labels, others);
+  const period = await periodSql(generation, { interval, timeZone }, ofAll, 0, context);
+  const needs = { firsts: true, customers: true, allColumns: false };
+  const parts =
+    condition === null || isWon === null
+      ? []
+      : await purchaseParts(connection, generation, filters, needs);
+  return {
+    isWon: isWon ?? sql`false`,
+    period,
+    group: groupBy === undefined ? null : labelSql(generation, labelOfDimension(groupBy)),
+    currency: labelSql(generation, 'currency'),
+    parts: parts.map(({ sign, purchases }) => ({
+      sign,
+      purchases: sql`${purchases} as purchase ${period.joined ?? empty}`,
+      condition: condition ?? sql`false`,
+    })),
+  };
+}
+
+/** The table of first purchases is not brought up to date for a report. */
+const totalsOf =
+  (connection: DuckDBConnection, generation: Generation, context: QueryContext) =>
+  (filters: PurchaseFilters): Promise<PurchaseTotals> =>
+    purchaseStats(
+      connection,
+      generation,
+      { filters, groupLimit: 1 },
+      { ...context, minPurchasesForFirsts: Number.POSITIVE_INFINITY },
+    );
 
 async function sideOf(
   connection: DuckDBConnection,
@@ -130,10 +189,7 @@ async function dimensionSql(
         }),
       };
     default:
-      return labelSql(
-        generation,
-        dimension === 'shipping_status' ? dimension : labelOfDimension(dimension),
-      );
+      return labelSql(generation, labelOfDimension(dimension));
   }
 }
 

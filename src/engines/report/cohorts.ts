@@ -1,0 +1,204 @@
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
+import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../../domain/period.ts';
+import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import {
+  type Cohort,
+  type CohortPeriod,
+  maxCohorts,
+  type PurchaseCohorts,
+  type PurchaseCohortsQuery,
+  TooManyCohortsError,
+} from '../../domain/purchase-report.ts';
+import type { Dialect, DimensionSql, Part } from './statement.ts';
+
+/** The purchases that cohorts count, with `is_first`. */
+export type CohortSource = {
+  /** Each part has all purchases of its customers. */
+  readonly parts: readonly Part[];
+  /** A condition of the first purchases that the filters select. */
+  readonly isWon: Sql;
+  /** Its key grows by one from period to period. */
+  readonly period: DimensionSql;
+  /** A dimension of first purchases. */
+  readonly group: DimensionSql | null;
+  /** The key and the name of a currency. */
+  readonly currency: DimensionSql;
+};
+
+/** What an engine knows of one version of an organization's purchases. */
+export type CohortReader = {
+  readonly dialect: Dialect;
+  totals(filters: PurchaseFilters): Promise<PurchaseTotals>;
+  source(query: PurchaseCohortsQuery): Promise<CohortSource>;
+  query(statement: Sql): Promise<readonly (readonly unknown[])[]>;
+};
+
+/** The cohorts of the data as of `asOf`. Rejects with TooManyCohortsError. */
+export async function purchaseCohorts(
+  reader: CohortReader,
+  query: PurchaseCohortsQuery,
+  asOf: bigint,
+): Promise<PurchaseCohorts> {
+  const { interval, timeZone, filters } = query;
+  const calendar = { interval, timeZone };
+  const present = await periodKeyAt(calendar, asOf);
+  const { paymentStatuses } = filters;
+  const totals = await reader.totals({ paymentStatuses });
+  const source = totals.purchaseCount === 0n ? null : await reader.source(query);
+  if (source === null || source.parts.length === 0) return { ...noCurrency, cohorts: [] };
+  const rows = await reader.query(cohortStatement(reader.dialect, source, query));
+  const cohorts = await assemble(rows, calendar, present, query.periods);
+  if (cohorts.length === 0) return { ...noCurrency, cohorts };
+  const { currency, mixedCurrencies } = totals;
+  if (!mixedCurrencies) return { currency, mixedCurrencies, cohorts };
+  const currencies = await reader.query(currencyStatement(reader.dialect, source));
+  const [first, another] = currencies.map(([name]) => name as string);
+  return {
+    currency: another === undefined ? (first ?? null) : null,
+    mixedCurrencies: another !== undefined,
+    cohorts,
+  };
+}
+
+const noCurrency = { currency: null, mixedCurrencies: false };
+
+/** A row of `cohortStatement`. */
+type CohortRow = {
+  readonly cohort: number;
+  readonly key: string | null;
+  readonly age: number;
+  readonly customerCount: bigint;
+  readonly purchaseCount: bigint;
+  readonly revenueInCents: bigint;
+};
+
+async function assemble(
+  read: readonly (readonly unknown[])[],
+  calendar: PeriodCalendar,
+  present: number,
+  maxAges: number,
+): Promise<Cohort[]> {
+  const rows = read.map(
+    (row): CohortRow => ({
+      cohort: Number(row[0]),
+      key: row[1] as string | null,
+      age: Number(row[2]),
+      customerCount: BigInt(row[3] as bigint),
+      purchaseCount: BigInt(row[4] as bigint),
+      revenueInCents: BigInt(row[5] as bigint),
+    }),
+  );
+  const byCohort = new Map<string, CohortRow[]>();
+  for (const row of rows) {
+    const id = JSON.stringify([row.cohort, row.key]);
+    const known = byCohort.get(id);
+    if (known === undefined) byCohort.set(id, [row]);
+    else known.push(row);
+  }
+  if (byCohort.size > maxCohorts) throw new TooManyCohortsError();
+  const keys = rows.map(({ cohort }) => cohort);
+  const periods = await periodsBetween(calendar, Math.min(...keys), Math.max(...keys));
+  const beginnings = new Map(periods.map(({ key, startsAt }) => [key, startsAt]));
+  return [...byCohort.values()].map((ofCohort) => {
+    const { cohort, key } = ofCohort[0] as CohortRow;
+    const byAge = new Map(ofCohort.map((row) => [row.age, row]));
+    const ages = Math.min(maxAges, Math.max(0, present - cohort) + 1);
+    return {
+      startsAt: beginnings.get(cohort) as bigint,
+      key,
+      customerCount: byAge.get(0)?.customerCount ?? 0n,
+      periods: Array.from({ length: ages }, (_, age): CohortPeriod => {
+        const { customerCount, purchaseCount, revenueInCents } = byAge.get(age) ?? noPurchases;
+        const isComplete = cohort + age < present;
+        return { customerCount, purchaseCount, revenueInCents, isComplete };
+      }),
+    };
+  });
+}
+
+const noPurchases = { customerCount: 0n, purchaseCount: 0n, revenueInCents: 0n };
+
+/** One row more than cohorts may have, if there are as many. */
+function cohortStatement(
+  dialect: Dialect,
+  source: CohortSource,
+  { periods }: PurchaseCohortsQuery,
+): Sql {
+  const { period, group } = source;
+  const matchedPeriod = (name: string) => period.match?.(raw(name)) ?? raw(name);
+  const matchedGroup = group?.match?.(raw('g')) ?? raw('g');
+  const parts = source.parts.map((part) => {
+    const signed = (name: string) => sql`${raw(String(part.sign))} * ${dialect.wide(raw(name))}`;
+    return sql`
+      select ${matchedPeriod('cohort')} as cohort, ${matchedGroup} as d,
+        ${matchedPeriod('period')} - ${matchedPeriod('cohort')} as age,
+        ${signed('customers')} as customers, ${signed('purchases')} as purchases,
+        ${signed('cents')} as cents
+      from (
+        select cohort, g, period, count(*) as customers, sum(purchases) as purchases,
+          sum(cents) as cents
+        from (
+          select cohort, g, period, purchase.customer as customer, count(*) as purchases,
+            ${dialect.sum(raw('cents'))} as cents
+          ${wonPurchases(dialect, source, part)}
+          group by cohort, g, period, purchase.customer
+        ) as by_customer
+        group by cohort, g, period
+      ) as grouped`;
+  });
+  const shown = group?.shown?.(raw('report.d')) ?? { join: empty, value: raw('report.d') };
+  const value = group === null ? sql`null` : shown.value;
+  const order = group === null ? empty : sql`${dialect.inByteOrder(value)} asc nulls last,`;
+  return sql`
+    select cohort, ${value} as name, age, customers, purchases, cents
+    from (
+      select cohort, d, age, sum(customers) as customers, sum(purchases) as purchases,
+        sum(cents) as cents
+      from (${join(parts, ' union all ')}) as part
+      where age < ${raw(String(periods))}
+      group by cohort, d, age
+    ) as report
+    ${group === null ? empty : shown.join}
+    where purchases > 0
+    order by cohort, ${order} age
+    limit ${raw(String(maxCohorts * periods + 1))}`;
+}
+
+/** The names of up to two currencies of the purchases that cohorts count. */
+function currencyStatement(dialect: Dialect, source: CohortSource): Sql {
+  const { currency } = source;
+  const parts = source.parts.map(
+    (part) => sql`
+      select purchase.currency as d, ${raw(String(part.sign))} * ${dialect.wide(sql`count(*)`)} as purchases
+      ${wonPurchases(dialect, source, part)}
+      group by purchase.currency`,
+  );
+  const { join: joined, value } = currency.shown?.(raw('report.d')) ?? {
+    join: empty,
+    value: raw('report.d'),
+  };
+  return sql`
+    select ${value} as name
+    from (
+      select d, sum(purchases) as purchases from (${join(parts, ' union all ')}) as part group by d
+    ) as report
+    ${joined}
+    where purchases > 0 and ${value} is not null
+    limit 2`;
+}
+
+/** `from …`: purchases with the cohort and the group of their customers. */
+function wonPurchases(
+  { customer }: Dialect,
+  { isWon, period, group, currency }: CohortSource,
+  { purchases, condition }: Part,
+): Sql {
+  const rows = (wanted: Sql, columns: Sql) =>
+    sql`(select ${raw(customer)} as customer, ${columns} from ${purchases} where ${condition} ${wanted})`;
+  const first = sql`${period.key} as cohort, ${group?.key ?? sql`0`} as g`;
+  const each = sql`${period.key} as period, purchase_value_in_cents as cents, ${currency.key} as currency`;
+  return sql`
+    from ${rows(empty, each)} as purchase
+    join ${rows(sql`and is_first and ${isWon}`, first)} as won on won.customer = purchase.customer`;
+}
