@@ -8,6 +8,7 @@ import { segments } from './customers/segments.ts';
 import { tags } from './customers/tags.ts';
 import { identity } from './identity.ts';
 import { purchaseChanges } from './purchases/purchase-changes.ts';
+import { purchaseCohorts } from './purchases/purchase-cohorts.ts';
 import { purchaseExport } from './purchases/purchase-export.ts';
 import { purchaseReport } from './purchases/purchase-report.ts';
 import { purchaseStats } from './purchases/purchase-stats.ts';
@@ -24,6 +25,7 @@ export const resources: readonly ResourceRoutes[] = [
   purchaseStats,
   purchaseTimeSeries,
   purchaseReport,
+  purchaseCohorts,
   purchaseExport,
   purchaseChanges,
   tags,

@@ -92,9 +92,22 @@ export const parameters: Readonly<Record<string, Values>> = {
       ...['status', 'platform', 'currency'],
       ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'],
     ],
-    refused: ['', 'Day', 'month', 'payment_status', 'customer_id', 'toString', 'day,status'],
+    refused: ['', 'Day', 'decade', 'payment_status', 'customer_id', 'toString', 'status;platform'],
   },
-  interval: { accepted: ['hour', 'day', 'week', 'month'], refused: ['', 'year', 'Day'] },
+  // Of time series and of cohorts.
+  interval: { accepted: ['week', 'month', 'quarter'], refused: ['', 'decade', 'Week'] },
+  periods: { accepted: ['1', '60'], refused: [...noNumbers, '0', '61'] },
+  measures: {
+    accepted: ['revenue_in_cents', 'customer_count,new_customer_count,discount_in_cents'],
+    refused: ['', 'revenue', 'customer_count,', 'customer_count,customer_count', 'toString'],
+  },
+  // A report has to have the measure or the dimension.
+  order_by: {
+    accepted: ['purchase_count', '-customer_count'],
+    refused: ['', '-', '--purchase_count', '%2Bpurchase_count', 'discount_in_cents', 'month', 'id'],
+  },
+  // Needs `created_since`.
+  compare_to: { accepted: [], refused: ['', 'previous', 'previous_week', 'previous_month'] },
   timezone: {
     accepted: ['UTC', 'Etc%2FUTC', 'Etc/GMT+3', 'Etc/GMT%2B3', 'America/Sao_Paulo', 'brazil/east'],
     refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],

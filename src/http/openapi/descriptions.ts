@@ -41,6 +41,8 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'What a report counts or sums, with commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. An addition.',
   order_by:
     'The measure or dimension that rows are ordered by, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
+  periods:
+    'How many periods each cohort is followed for, with that of the first purchase. An addition.',
   compare_to:
     'Also returns the same figures of an earlier period: the one before, or the same a month or a year earlier in local time. Needs `created_since`; without `created_until`, the period ends at the instant of the data. An addition.',
   is_subscribed: 'Customers that are, or are not, subscribed.',
@@ -64,6 +66,7 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'timezone',
   'interval',
   'measures',
+  'periods',
   'order_by',
   'compare_to',
   'cursor',

@@ -10,6 +10,8 @@ import {
   statsDimensions,
 } from '../../domain/purchase-query.ts';
 import {
+  cohortIntervals,
+  cohortPeriods,
   comparisons,
   maxReportDimensions,
   type ReportOrder,
@@ -97,6 +99,16 @@ export const purchaseReportParameters = z.strictObject({
   order_by: reportOrder().optional(),
   limit: integer(reportLimits),
   compare_to: oneOf(comparisons).optional(),
+  ...format,
+  timezone: timeZone(),
+});
+
+/** An addition: customers by the period of their first purchase. */
+export const purchaseCohortsParameters = z.strictObject({
+  interval: oneOf(cohortIntervals).default('month'),
+  ...filters,
+  group_by: oneOf(labelDimensions).optional(),
+  periods: integer(cohortPeriods),
   ...format,
   timezone: timeZone(),
 });

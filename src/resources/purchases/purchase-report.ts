@@ -67,13 +67,14 @@ const reportSchema = named(
     measures: z.array(z.enum(reportMeasures)),
     group_by: z.array(z.enum(reportDimensions)),
     period: periodSchema,
-    compared_period: periodSchema.optional(),
+    compared_period: periodSchema.nullable(),
     currency,
     mixed_currencies,
     totals: measures.extend({ compared: measures.optional() }),
     rows: z.array(
-      measures.extend({
+      z.object({
         ...optionalFields(reportDimensions, dimensionSchema),
+        ...measures.shape,
         compared: measures.optional(),
       }),
     ),
@@ -99,7 +100,7 @@ const reportTable: ResponseTable<ReportResponse> = {
   read: (report) => {
     const rows: readonly Record<string, unknown>[] =
       report.group_by.length === 0 ? [report.totals] : report.rows;
-    const compared = report.compared_period !== undefined;
+    const compared = report.compared_period !== null;
     return {
       columns: columnsOf(report, compared),
       rows: rows.map((row) => ({
@@ -218,7 +219,7 @@ function responseOf(
     measures: [...measures],
     group_by: [...groupBy],
     period: periodOf(report.period),
-    ...(report.comparedPeriod === null ? {} : { compared_period: periodOf(report.comparedPeriod) }),
+    compared_period: report.comparedPeriod && periodOf(report.comparedPeriod),
     currency: report.currency,
     mixed_currencies: report.mixedCurrencies,
     totals: amounts(report.totals),
