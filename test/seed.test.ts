@@ -14,7 +14,7 @@ const until = `timestamptz '${OPTIONS.until.toISOString()}'`;
 /** Rows that no seeded database has. */
 const wrongRows = {
   'totals of a customer other than those of the paid purchases': `customers c left join lateral (
-      select coalesce(sum(purchase_value_in_cents), 0) as spent, count(*) as orders,
+      select coalesce(sum(purchase_value_in_cents) filter (where currency = 'BRL'), 0) as spent, count(*) as orders,
              min(created_at) as first, max(created_at) as last
         from purchases p where p.customer_id = c.id and p.payment_status = 'paid'
     ) as paid on true

@@ -138,7 +138,10 @@ function drawCouponSets(random: RandomSource) {
   );
 }
 
-/** The customers with the totals of their paid purchases; without one, the instants are NaN. */
+/**
+ * The customers with their totals, as `refresh_customer_totals` computes them. Without a paid purchase,
+ * the instants are NaN.
+ */
 export function totalPaid(
   { createdAt }: Customers,
   purchases: ReturnType<typeof purchaseRows>,
@@ -155,6 +158,8 @@ export function totalPaid(
     if (orders[index] === 0) firstAt[index] = at;
     lastAt[index] = at;
     orders[index] = (orders[index] as number) + 1;
+    // Totals are in the most frequent currency.
+    if (purchase.currency === 'USD') continue;
     spentInCents[index] = (spentInCents[index] as number) + purchase.purchase_value_in_cents;
   }
   return { createdAt, spentInCents, orders, firstAt, lastAt };

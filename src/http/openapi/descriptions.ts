@@ -3,7 +3,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   limit: 'How many items a page has at most.',
   starting_after:
     'The `id` of the last item of the previous page, or the `X-Next-Cursor` of the page (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
-  sort: 'Highest or most recent first. Without it, newest first (flows and campaigns: most recently updated first, with and without it).',
+  sort: 'Highest or most recent first; `total_spent` is `total_spent_in_cents`, which has one currency unless the shop writes it otherwise. Without it, newest first (flows and campaigns: most recently updated first, with and without it).',
   customer_id: 'The customer; on purchase lists and statistics, purchases of this customer.',
   purchase_id: 'The purchase.',
   segment_id: 'The segment; on the customer list, customers in this segment.',

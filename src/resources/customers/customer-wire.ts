@@ -3,6 +3,7 @@ import { encodeId } from '../../domain/public-id.ts';
 import { publicId } from '../../http/response/wire.ts';
 import {
   defineRecord,
+  described,
   type Field,
   flag,
   htmlUrl,
@@ -28,8 +29,11 @@ const commonFields = {
   source: optional(text),
   is_subscribed: flag,
   is_subscribed_to_email: flag,
-  total_spent_in_cents: integer,
-  total_orders: integer,
+  total_spent_in_cents: described(
+    integer,
+    "The sum of paid purchases in the shop's most frequent currency, unless the shop writes another one.",
+  ),
+  total_orders: described(integer, 'Paid purchases of all currencies.'),
   first_purchase_date: optional(instant),
   last_purchase_date: optional(instant),
 };

@@ -31,6 +31,13 @@ const plain = <Schema extends z.ZodType>(schema: Schema): Field<Schema> => ({
 export const text = plain(z.string());
 export const flag = plain(z.boolean());
 export const integer = plain(integerSchema());
+export const described = <Schema extends z.ZodType>(
+  field: Field<Schema>,
+  description: string,
+): Field<Schema> => ({
+  ...field,
+  schema: field.schema.meta({ ...field.schema.meta(), description }),
+});
 export const choice = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   plain(z.enum(values));
 export const instant: Field<ReturnType<typeof dateTime>> = {
