@@ -16,6 +16,7 @@ import {
 } from '../../../purchase-store/format/current.ts';
 import { layoutVersion } from '../../../purchase-store/format/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
+import { publishedLogEnd } from '../../../purchase-store/ticks/log-end.ts';
 import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
 import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
@@ -252,7 +253,8 @@ export class ServedOrganization {
       }
       if (this.#damaged.includes(current)) return this.#cannot('damaged');
       try {
-        const pending = opened.store.findPending(tick?.tick ?? 0);
+        const logEnd = publishedLogEnd(this.id, current, tick);
+        const pending = opened.store.findPending(tick?.tick ?? 0, logEnd);
         const instant = this.#instant.advance(current, tick);
         this.#isServing = true;
         return { opened, tick, pending, instant };
@@ -293,7 +295,11 @@ export class ServedOrganization {
       return;
     }
     openedStores += 1;
-    const options = { published: tick?.tick ?? 0, catalog: `delta_${openedStores}` };
+    const options = {
+      published: tick?.tick ?? 0,
+      logEnd: publishedLogEnd(this.id, current, tick),
+      catalog: `delta_${openedStores}`,
+    };
     const connection = await instance.connect();
     try {
       const store = await withEviction(() =>
