@@ -87,8 +87,11 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   part(): LogPart;
   /** Saves the delta with previous changes, so that the next reader replays less (delta/saved-delta.ts). */
   save(connection: DuckDBConnection): Promise<void>;
-  /** Finds the batches up to the tick `published`, which the caller has read before, so the log has them. */
-  findPending(published: number): PendingBatches | null;
+  /**
+   * Finds the batches up to the tick `published`, which the caller has read before, so the log has them up to
+   * `logEnd` (ticks/log-end.ts).
+   */
+  findPending(published: number, logEnd?: number): PendingBatches | null;
   /** Applies pending batches in one transaction. After a failure, the store must be opened again. */
   apply(
     connection: DuckDBConnection,
@@ -113,20 +116,21 @@ type LogPart = {
 /** The base and the log of an organization, in CURRENT or not published yet. */
 export type NamedFiles = Pick<Current, 'base' | 'log' | 'logBytes' | 'asOf'>;
 
-/** Opens a base and a log, with the batches up to the tick `published`. */
+/** Opens a base and a log, with the batches up to the tick `published`, which end at `logEnd` or later. */
 export async function openStore<Content, Files extends NamedFiles>(
   connection: DuckDBConnection,
   bases: Bases<Content>,
   directory: string,
   current: Files,
-  { published, catalog }: { readonly published: number; readonly catalog: string },
+  options: { readonly published: number; readonly logEnd?: number; readonly catalog: string },
 ): Promise<OpenStore<Content, Files>> {
+  const { published, logEnd = current.logBytes, catalog } = options;
   const base = await bases.acquire(current.base && join(directory, current.base));
   const catalogs = { base: base.catalog, delta: catalog };
   let descriptor: number | null = null;
   try {
     descriptor = openSync(join(directory, current.log), 'r');
-    const part = await publishedPart(descriptor, current, published);
+    const part = await publishedPart(descriptor, published, logEnd);
     const log = descriptor;
     const read = (from: number) => readRange(log, from, part.position);
     const isShown = (saved: SavedDelta) =>
@@ -154,8 +158,8 @@ const bytesAtOnce = 8 * 2 ** 20;
 /** The batches of published ticks at the beginning of a log. */
 async function publishedPart(
   descriptor: number,
-  { logBytes }: NamedFiles,
   published: number,
+  logEnd: number,
 ): Promise<LogPart> {
   const { size } = fstatSync(descriptor);
   let part: LogPart = { position: 0, lines: 0, records: 0 };
@@ -166,8 +170,12 @@ async function publishedPart(
     pausedAt = end;
     await setImmediate();
   }
-  if (part.position < logBytes) throw new DamagedLogError(`it ends before ${logBytes}`);
+  requireEnd(part.position, logEnd);
   return part;
+}
+
+function requireEnd(position: number, logEnd: number): void {
+  if (position < logEnd) throw new DamagedLogError(`it ends before ${logEnd}`);
 }
 
 function createStore<Content, Files extends NamedFiles>(
@@ -196,15 +204,15 @@ function createStore<Content, Files extends NamedFiles>(
       await writeSavedDelta(connection, delta.catalogs.delta, directory, saved);
     },
 
-    findPending(published) {
+    findPending(published, logEnd = part.position) {
       const { size } = fstatSync(descriptor);
       if (size < part.position) throw new DamagedLogError('it has become shorter');
-      if (size === part.position) return null;
       let pending = { end: part.position, records: 0, lines: 0 };
       for (const { end, records } of scanLog(descriptor, part.position, size, published)) {
         const lines = pending.lines + records + linesPerBatch;
         pending = { end, records: pending.records + records, lines };
       }
+      requireEnd(pending.end, logEnd);
       return pending.lines === 0 ? null : pending;
     },
 

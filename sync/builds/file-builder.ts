@@ -4,6 +4,7 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
+import { DamagedLogError } from '../../src/purchase-store/format/log.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
@@ -104,7 +105,12 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const copied = { organization, base: current.base, log, purchases: current.purchases };
       try {
         const path = join(directoryOf(organization), current.log);
-        for (const batch of publishedBatches(path, tick)) log.append(batch);
+        let position = 0;
+        for (const batch of publishedBatches(path, tick)) {
+          log.append(batch);
+          position = batch.end;
+        }
+        if (position !== published.end.position) throw new DamagedLogError('it lacks batches');
         const since = await appendChanges(database, organization, { log, gap }, build);
         gap.until = since;
         const merged = await mergeIntoBase(

@@ -187,6 +187,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
         revision,
       ),
 
+    logEnds: () => ({}),
     // ClickHouse confirms an insert when it has the rows.
     sync: async () => {},
     syncTick: publisher.flush,

@@ -6,7 +6,7 @@ import type { ClickHouseTick } from '../../src/engines/clickhouse/ticks.ts';
 import { insertRows } from './insert.ts';
 
 /** A tick without fields that only files need, and without the number that the insert adds. */
-type Tick = Omit<ClickHouseTick, 'synced' | 'boot' | 'number'>;
+type Tick = Omit<ClickHouseTick, 'synced' | 'boot' | 'logEnds' | 'number'>;
 
 /** Ticks with equal keys differ only in the number, the instant, and values derived from the instant. */
 type KeyedTick = { readonly tick: Tick; readonly key: string };

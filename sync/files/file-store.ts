@@ -12,8 +12,10 @@ import {
   serializeCurrent,
 } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
-import { appendBatches, emptyLog } from '../../src/purchase-store/format/log.ts';
+import { appendBatches } from '../../src/purchase-store/format/log.ts';
+import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
 import {
+  type LogEnds,
   readTicks,
   tickPath,
   ticksDirectory,
@@ -40,7 +42,7 @@ export type FileStore = Store & {
   /** Notes how many records the saved delta of a log shows. */
   noteSaved(organizationId: bigint, log: string, records: number): void;
   /** Replaces CURRENT, and removes the files that it does not name. */
-  replace(organizationId: bigint, next: PublishedLog): Promise<void>;
+  replace(organizationId: bigint, next: Omit<PublishedLog, 'endTick'>): Promise<void>;
 };
 
 export type FileStoreOptions = Partial<ChangesRetention> & {
@@ -67,22 +69,43 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     if (changesIn(log).changeBytes + lines.length > maxLogBytes) throw new TooManyBytesError(id);
     const path = join(directoryOf(id), log.current.log);
     log.end = appendBatches(path, log.end, { tick, lines });
+    log.endTick = tick;
     unsynced.add(path);
+  };
+  /** The ends of logs since a tick; a loop, because there may be thousands. */
+  const logEndsSince = (tick: number): LogEnds => {
+    const ends: Record<string, number> = {};
+    for (const [id, { end, endTick }] of logs) {
+      if (endTick > tick) ends[String(id)] = end.position;
+    }
+    return ends;
   };
 
   return {
     readTicks: async () => readTicks(dataDirectory),
 
-    async recover(id, published) {
-      const wasPublished = logs.delete(id);
-      if (!wasPublished) unchecked.add(id);
+    async recover(id, published, tick = null) {
+      const before = logs.get(id);
+      logs.delete(id);
+      if (before === undefined) unchecked.add(id);
       const directory = directoryOf(id);
       const current = readPublished(directory);
-      if (current === null && wasPublished) throw new DamagedFilesError('CURRENT is missing');
+      if (current === null && before !== undefined)
+        throw new DamagedFilesError('CURRENT is missing');
       if (current === null) return;
-      // Readers may have damaged files open, so the watermark of these files stays known.
-      logs.set(id, { current, end: emptyLog, isDamaged: true });
-      logs.set(id, { current, end: recoverPublished(directory, current, published) });
+      const logEnd =
+        before?.current.log === current.log && before.endTick <= published
+          ? before.end.position
+          : publishedLogEnd(id, current, tick);
+      const endTick = published + 1;
+      // Readers may have damaged files open, so the watermark and the end of these files stay known.
+      const damaged = { position: logEnd, totalRecords: 0 };
+      logs.set(id, { current, end: damaged, endTick, isDamaged: true });
+      logs.set(id, {
+        current,
+        end: recoverPublished(directory, current, published, logEnd),
+        endTick,
+      });
     },
 
     storedOf(id) {
@@ -106,11 +129,16 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       return failures;
     },
 
-    publish: async (content) => ticks.publish(content),
+    async publish(content) {
+      ticks.publish({ ...content, logEnds: logEndsSince(content.synced.tick) });
+    },
+
+    logEnds: () => logEndsSince(Number.NEGATIVE_INFINITY),
 
     // After a failure, the next call syncs all of them again.
-    async sync() {
-      const paths = [...unsynced, ...ticks.exceptionFiles(), ticksDirectory(dataDirectory)];
+    async sync(shard, logEnds) {
+      ticks.writeLogEnds(shard, logEnds);
+      const paths = [...unsynced, ...ticks.namedFiles(), ticksDirectory(dataDirectory)];
       unsynced.clear();
       const queue = new PQueue({ concurrency: concurrentSyncs });
       await queue.addAll(paths.map((path) => () => syncIfPresent(path))).catch((error) => {
@@ -176,7 +204,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       const replacedLogs = retainedLogs(current.replacedLogs, retention);
       const next = { ...current, replacedLogs };
       await replaceFile(path, serializeCurrent(next));
-      logs.set(id, { current: next, ...rest });
+      logs.set(id, { current: next, ...rest, endTick: next.tick + 1 });
       unsynced.add(path);
       for (const { log } of [...replacedLogs, next]) unsynced.add(join(directory, log));
       removeUnusedFiles(directory, next);

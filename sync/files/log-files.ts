@@ -67,7 +67,7 @@ export function* publishedBatches(
 }
 
 /** The changes in a log since the last load or compaction. */
-export function changesIn({ current, end, savedRecords = 0 }: PublishedLog) {
+export function changesIn({ current, end, savedRecords = 0 }: Omit<PublishedLog, 'endTick'>) {
   const { base, purchases, logBytes } = current;
   const { position, totalRecords } = end;
   // Without a base, the log begins with the purchases themselves.
@@ -81,10 +81,12 @@ export function changesIn({ current, end, savedRecords = 0 }: PublishedLog) {
 
 const nothingBefore = { records: 0, bytes: 0 };
 
-/** The published log of an organization. The end of a damaged one is unknown. */
+/** The published log of an organization. The records of a damaged one are unknown. */
 export type PublishedLog = {
   current: Current;
   end: LogEnd;
+  /** The first tick with this end of this log. */
+  endTick: number;
   /** The records that its saved delta shows, as far as this worker knows. */
   savedRecords?: number;
   readonly isDamaged?: true;
@@ -103,10 +105,15 @@ export function readPublished(directory: string): Current | null {
 
 /**
  * Removes the batches of ticks later than `published` from a log, and returns its end. Throws
- * DamagedFilesError if base or log are missing, and DamagedLogError if the log is damaged.
+ * DamagedFilesError if base or log are missing, and DamagedLogError if the log is damaged, or ends before
+ * `logEnd`.
  */
-export function recoverPublished(directory: string, current: Current, published: number): LogEnd {
-  const { base, log, logBytes } = current;
+export function recoverPublished(
+  directory: string,
+  { base, log }: Current,
+  published: number,
+  logEnd: number,
+): LogEnd {
   for (const name of [base, log]) {
     if (name === null) continue;
     if (statSync(join(directory, name), { throwIfNoEntry: false })?.isFile() === true) continue;
@@ -114,5 +121,5 @@ export function recoverPublished(directory: string, current: Current, published:
   }
   // Other batches may follow in the place of those that are cut off.
   const beforeCut = () => removeSavedDelta(directory, log);
-  return recoverLog(join(directory, log), published, logBytes, beforeCut);
+  return recoverLog(join(directory, log), published, logEnd, beforeCut);
 }

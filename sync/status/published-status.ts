@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { readLogEnd } from '../../src/purchase-store/format/log.ts';
+import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
 import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import {
   newestTick,
@@ -70,8 +71,9 @@ const maxAttempts = 3;
 function readOne(directory: string, id: bigint, tick: TickFile | null): Published | null {
   const current = readCurrent(directory, layoutVersion);
   if (current === null) return null;
-  const { source, fingerprint, purchases, base, log, logBytes } = current;
-  const end = readLogEnd(join(directory, log), tick?.tick ?? 0, logBytes);
+  const { source, fingerprint, purchases, base, log } = current;
+  const published = publishedLogEnd(id, current, tick);
+  const end = readLogEnd(join(directory, log), tick?.tick ?? 0, published);
   const baseBytes = base === null ? 0 : statSync(join(directory, base)).size;
   return {
     ...organizationWatermark(id, current, tick),

@@ -2,6 +2,7 @@ import {
   type Exceptions,
   type PublishedTick,
   readBootId,
+  type SyncedTick,
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { Watermark } from '../capture/watermark.ts';
@@ -17,7 +18,7 @@ type PublicationStart = {
   readonly tick: number;
   readonly asOf: bigint;
   /** The last tick of this shard that is known to be on the disk; null if there is none. */
-  readonly synced: PublishedTick | null;
+  readonly synced: SyncedTick | null;
 };
 
 /** The tick that a worker published last. */
@@ -31,7 +32,7 @@ export function createPublication(
   let { watermark, tick, asOf } = start;
   let published: PublishedTick = { tick, ...fieldsOf(watermark), asOf, exceptions: {} };
   // Without a synced tick, CURRENT covers all batches on the disk.
-  let synced = start.synced ?? { ...published, tick: 0 };
+  let synced = start.synced ?? { ...published, tick: 0, logEnds: {} };
 
   return {
     /** The snapshot whose later changes the next tick reads. */
@@ -84,7 +85,7 @@ export function createPublication(
       ({ tick, asOf } = next);
     },
     /** Notes that the batches of a published tick are on the disk. Call `publish` afterwards. */
-    noteSynced(onDisk: PublishedTick): void {
+    noteSynced(onDisk: SyncedTick): void {
       synced = onDisk;
     },
   };

@@ -45,7 +45,7 @@ export async function startPublication(
     const organization = newOrganization(id, source);
     organizations.set(id, organization);
     const published = newestTick(ticks, id);
-    const failure = await store.recover(id, published?.tick ?? 0).then(
+    const failure = await store.recover(id, published?.tick ?? 0, published).then(
       () => null,
       (error: unknown) => ({ error }),
     );

@@ -1,4 +1,4 @@
-import type { TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
+import type { LogEnds, TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { Records } from '../capture/log-records.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
@@ -41,9 +41,9 @@ export type Store = {
   readTicks(): Promise<TickFile[]>;
   /**
    * Makes an organization ready for `append`: removes batches of ticks later than `published`, which
-   * nothing has read. Rejects if what is published is damaged.
+   * nothing has read. Rejects if what is published is damaged. A worker that starts passes the tick.
    */
-  recover(organizationId: bigint, published: number): Promise<void>;
+  recover(organizationId: bigint, published: number, tick?: TickFile | null): Promise<void>;
   /**
    * What `recover` or a build found or published last, also if it is damaged; null if nothing is
    * published, or in another layout.
@@ -58,9 +58,11 @@ export type Store = {
     changes: ReadonlyMap<bigint, Records>,
   ): Promise<ReadonlyMap<bigint, unknown>>;
   /** Publishes a tick for all of its organizations at once. */
-  publish(content: TickFile): Promise<void>;
-  /** Resolves when all that was appended and replaced before is on the disk. */
-  sync(): Promise<void>;
+  publish(content: Omit<TickFile, 'logEnds'>): Promise<void>;
+  /** The ends of all logs at the published tick. No publication may run meanwhile. */
+  logEnds(): LogEnds;
+  /** Resolves when all that was appended and replaced before is on the disk, also the ends of logs. */
+  sync(shard: Shard, logEnds: LogEnds): Promise<void>;
   /** Resolves when a published tick, this one or a later one, is on the disk. */
   syncTick(shard: Shard): Promise<void>;
   /** Whether CURRENT names this file, or this load of ClickHouse is published. */

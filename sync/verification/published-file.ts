@@ -12,8 +12,13 @@ import {
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { DamagedLogError } from '../../src/purchase-store/format/log.ts';
 import { createBases, type OpenStore, openStore } from '../../src/purchase-store/open-store.ts';
+import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
 import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
+import {
+  newestTick,
+  readTicks,
+  type TickFile,
+} from '../../src/purchase-store/ticks/published-tick.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {
@@ -47,17 +52,19 @@ export async function openPublishedFiles(
     opened = null;
   };
 
-  /** The store of CURRENT, with the batches up to the tick `published`. */
-  const open = async (current: Current, published: number): Promise<OpenStore<null>> => {
+  /** The store of CURRENT, with the batches up to a tick. */
+  const open = async (current: Current, tick: TickFile | null): Promise<OpenStore<null>> => {
+    const published = tick?.tick ?? 0;
+    const logEnd = publishedLogEnd(organizationId, current, tick);
     if (opened?.log !== current.log) {
       await closeOpened();
       count += 1;
-      const catalog = `delta_${count}`;
-      const store = await openStore(connection, bases, directory, current, { published, catalog });
+      const files = { published, logEnd, catalog: `delta_${count}` };
+      const store = await openStore(connection, bases, directory, current, files);
       opened = { store, log: current.log };
     }
     const { store } = opened;
-    const pending = store.findPending(published);
+    const pending = store.findPending(published, logEnd);
     if (pending !== null) await store.apply(connection, pending);
     return store;
   };
@@ -71,7 +78,7 @@ export async function openPublishedFiles(
       const { source, fingerprint } = current;
       const watermark = organizationWatermark(organizationId, current, tick);
       try {
-        const store = await open(current, tick?.tick ?? 0);
+        const store = await open(current, tick);
         const name = `${current.log} ${store.part().position}`;
         const generation = { ...watermark, fingerprint, database: databaseOf(source), name };
         return contentOf(connection, store, generation, directory);

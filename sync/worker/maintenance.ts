@@ -34,11 +34,14 @@ export function createMaintenance(options: {
   const isCleanUpDue = every(cleanUpIntervalMs);
 
   const syncAndPrune = async (): Promise<void> => {
-    const { published } = context().publication;
-    await store.sync();
+    const onDisk = await exclusively(async () => {
+      const { published } = context().publication;
+      return { ...published, logEnds: store.logEnds() };
+    });
+    await store.sync(shard, onDisk.logEnds);
     await exclusively(async () => {
       const { publication: current } = context();
-      current.noteSynced(published);
+      current.noteSynced(onDisk);
       await current.publish(current.watermark, current.asOf);
     });
     await store.syncTick(shard);

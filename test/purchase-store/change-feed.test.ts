@@ -1,4 +1,11 @@
-import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { NoChangeFeedError, UnknownPositionError } from '../../src/domain/purchase-changes.ts';
@@ -27,6 +34,9 @@ const test = base.extend('opened', ({ newDirectory }, { onCleanup }) => {
   return { feed, log, errors };
 });
 
+/** The end of the log that a tick states. */
+const logEndsOf = (path: string) => ({ logEnds: { [String(shop)]: statSync(path).size } });
+
 const damages = {
   damaged(path: string) {
     const content = readFileSync(path);
@@ -34,15 +44,17 @@ const damages = {
     writeFileSync(path, content);
   },
   missing: (path: string) => rmSync(path),
+  shortened: (path: string) => truncateSync(path, readFileSync(path).lastIndexOf('\nt\t') + 1),
 } as const;
 
-test.for(['damaged', 'missing'] as const)(
+test.for(['damaged', 'missing', 'shortened'] as const)(
   'a %s log has no changes, and is reported once',
   async (damage, { newDirectory, opened: { feed, log, errors } }) => {
     const { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
     log.append(recordsOf([deleteLine(2n)]), 2);
+    const logEnds = logEndsOf(log.path);
     damages[damage](log.path);
-    publishTestTick(newDirectory, 2);
+    publishTestTick(newDirectory, 2, logEnds);
     const read = () => feed.read(shop, source, { after, limit: 10 }).catch((error) => error);
     while (!((await read()) instanceof UnknownPositionError)) await sleep(5);
     expect(await read()).toBeInstanceOf(UnknownPositionError);

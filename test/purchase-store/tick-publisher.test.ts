@@ -5,11 +5,13 @@ import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { describe, expect } from 'vitest';
 import { builtProgram } from '../../src/process/package-files.ts';
+import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
 import {
   createTickReader,
   type Exceptions,
   readBootId,
   readTicks,
+  type TickFile,
   tickPath,
   ticksDirectory,
 } from '../../src/purchase-store/ticks/published-tick.ts';
@@ -24,9 +26,9 @@ const exceptionsAt = (asOf: bigint): Exceptions =>
 
 const tickOf = (tick: number, exceptions: Exceptions, syncedExceptions: Exceptions) => {
   const shown = { asOf: BigInt(tick), snapshot: '1:1:', token: 'token' };
-  const synced = { tick: 1, ...shown, asOf: 1n, exceptions: syncedExceptions };
+  const synced = { tick: 1, ...shown, asOf: 1n, exceptions: syncedExceptions, logEnds: {} };
   const source = { fingerprint: '', database: '', boot: readBootId() };
-  return { shard: everyOrganization, tick, ...shown, exceptions, synced, ...source };
+  return { shard: everyOrganization, tick, ...shown, exceptions, logEnds: {}, synced, ...source };
 };
 
 const it = test
@@ -69,7 +71,7 @@ describe('the exceptions of a tick', () => {
     writeFileSync(file, content);
     expect(readTicks(newDirectory)).toEqual([tickOf(3, first, first)]);
     expect(readFileSync(tickPath(newDirectory, everyOrganization)).length).toBeLessThan(1_000);
-    expect(publisher.exceptionFiles()).toEqual([file]);
+    expect(publisher.namedFiles()).toEqual([file]);
   });
 
   it('stay until no tick needs them', ({ newDirectory, publisher, exceptionFiles }) => {
@@ -77,7 +79,7 @@ describe('the exceptions of a tick', () => {
     publisher.publish(tickOf(2, second, {}));
     publisher.publish(tickOf(3, third, first));
     expect(exceptionFiles()).toHaveLength(3);
-    expect(publisher.exceptionFiles().sort()).toEqual(exceptionFiles());
+    expect(publisher.namedFiles().sort()).toEqual(exceptionFiles());
     publisher.removeUnused();
     expect(exceptionFiles()).toHaveLength(2);
     expect(readTicks(newDirectory)).toEqual([tickOf(3, third, first)]);
@@ -168,5 +170,69 @@ describe('the exceptions of a tick', () => {
     expect(reader.of(1n)).toEqual(tickOf(1, first, first));
     writeFileSync(file, content);
     await expect.poll(() => reader.of(1n)).toEqual(tickOf(2, second, first));
+  });
+});
+
+describe('the ends of logs', () => {
+  const current = { tick: 0, logBytes: 10 };
+  const tick = {
+    ...tickOf(5, {}, {}),
+    logEnds: { 1: 300 },
+    synced: { ...tickOf(2, {}, {}).synced, logEnds: { 1: 200, 2: 20 } },
+  };
+  const endOf = (id: bigint, read: TickFile | undefined, files = current) =>
+    publishedLogEnd(id, files, read ?? null);
+
+  it('are those of the tick, or of the last tick on the disk, or of CURRENT', ({
+    newDirectory,
+    publisher,
+  }) => {
+    publisher.publish(tick);
+    const [read] = readTicks(newDirectory);
+    expect(read).toEqual(tick);
+    expect([1n, 2n, 3n].map((id) => endOf(id, read))).toEqual([300, 20, 10]);
+    expect(endOf(1n, undefined)).toBe(10);
+  });
+
+  it('are those of the last tick on the disk after a crash of the machine', ({
+    newDirectory,
+    publisher,
+  }) => {
+    publisher.publish(tick);
+    const [read] = readTicks(newDirectory, 'another start');
+    expect([1n, 2n, 3n].map((id) => endOf(id, read))).toEqual([200, 20, 10]);
+  });
+
+  it('are not of a log that CURRENT names since the tick', ({ newDirectory, publisher }) => {
+    publisher.publish(tick);
+    const [read] = readTicks(newDirectory);
+    expect(endOf(1n, read, { tick: 5, logBytes: 30 })).toBe(30);
+  });
+
+  it('are in a file that stays until no tick needs it', ({
+    newDirectory,
+    publisher,
+    exceptionFiles,
+  }) => {
+    publisher.publish(tick);
+    const next = { 1: 300, 2: 40 };
+    publisher.writeLogEnds(everyOrganization, next);
+    expect(publisher.namedFiles().sort()).toEqual(exceptionFiles());
+    expect(exceptionFiles()).toHaveLength(2);
+    publisher.publish({ ...tick, synced: { ...tick.synced, logEnds: next } });
+    publisher.removeUnused();
+    expect(exceptionFiles()).toHaveLength(1);
+    expect(readTicks(newDirectory)[0]?.synced.logEnds).toEqual(next);
+  });
+
+  it('of a tick of an earlier version are unknown', ({ newDirectory, publisher }) => {
+    publisher.publish(tick);
+    const path = tickPath(newDirectory, everyOrganization);
+    const { logEnds: _, ...stored } = JSON.parse(readFileSync(path, 'utf8'));
+    const { logEnds: __, ...synced } = stored.synced;
+    writeFileSync(path, JSON.stringify({ ...stored, synced }));
+    const [read] = readTicks(newDirectory);
+    expect(read?.tick).toBe(5);
+    expect(endOf(1n, read)).toBe(10);
   });
 });

@@ -20,6 +20,7 @@ import { takeDamageReports } from '../../src/purchase-store/damage/damage-report
 import { currentFile } from '../../src/purchase-store/format/current.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
+import type { Builder } from '../../sync/builds/builder.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus } from '../../sync/status/status.ts';
 import { createTestApi } from '../support/api.ts';
@@ -29,6 +30,7 @@ import { createRecordedLog } from '../support/logged-lines.ts';
 import { expectEqual } from '../support/published.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { follow as followWorker } from '../support/sync.ts';
 import {
   addPurchases,
   openPublishedShop,
@@ -137,10 +139,15 @@ const damagesOfFolder: readonly [string, Damage][] = [
     'the log ends within a batch',
     ({ logPath }) => truncateSync(logPath(), readFileSync(logPath()).length - 10),
   ],
+  ['the log lacks its last batch', ({ logPath }) => removeLastBatch(logPath())],
+  ['the log is empty', ({ logPath }) => truncateSync(logPath(), 0)],
   ['CURRENT is empty', ({ folder }) => writeFileSync(currentFile(folder), '')],
   ['CURRENT is not JSON', ({ folder }) => writeFileSync(currentFile(folder), 'x')],
   ['CURRENT lacks a field', ({ folder }) => writeFileSync(currentFile(folder), withoutLog(folder))],
 ];
+
+const removeLastBatch = (path: string): void =>
+  truncateSync(path, readFileSync(path).lastIndexOf('\nt\t') + 1);
 
 const withoutLog = (folder: string): string => {
   const content = JSON.parse(readFileSync(currentFile(folder), 'utf8'));
@@ -158,16 +165,18 @@ const writeVersion5: Damage = ({ folder }) => {
   writeFileSync(currentFile(folder), JSON.stringify({ ...current, layoutVersion: 5, file }));
 };
 
-/** Publishes a base, and changes in the log. */
+/** Publishes a base, and two batches in the log. */
 const publishWithLog = async (shop: PublishedShop): Promise<void> => {
   const { database, organization } = shop;
   await addPurchases(shop, 50);
   await shop.sync();
-  await database.pool.query(
-    `update purchases set utm_source = 'changed' where organization_id = $1 and id % 3 = 0`,
-    [organization],
-  );
-  await shop.sync();
+  for (const remainder of [0, 1]) {
+    await database.pool.query(
+      `update purchases set utm_source = 'changed' where organization_id = $1 and id % 3 = $2`,
+      [organization, remainder],
+    );
+    await shop.sync();
+  }
 };
 
 describe('published files that are damaged', { timeout: 120_000 }, () => {
@@ -355,6 +364,53 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 50 });
   });
 
+  it.for(['compact', 'catchUp'] as const)(
+    'are not merged into a base if the log lost a batch while the worker runs, and are rebuilt: %s',
+    { tags: ['slow'] },
+    async (build, { published: { database, directory, organization } }) => {
+      let damage = () => {};
+      const published = openPublishedShop(database, directory, organization, {
+        maxPurchasesWithoutBase: 0,
+        maxLogRecords: 30,
+        maxTickChanges: 30,
+        replace: ({ builder }) => ({
+          builder: {
+            ...builder,
+            [build](...parameters: Parameters<Builder[typeof build]>) {
+              damage();
+              return (builder[build] as (...all: unknown[]) => unknown)(...parameters);
+            },
+          },
+        }),
+      });
+      const change = async (condition: string) => {
+        const all = `update purchases set utm_source = 'changed' where organization_id = $1`;
+        await database.pool.query(`${all} and ${condition}`, [organization]);
+      };
+      await addPurchases(published, 50);
+      await published.sync();
+      await change('id % 3 = 0');
+      await published.sync();
+      let damages = 0;
+      damage = () => {
+        damages += 1;
+        removeLastBatch(published.logPath());
+        damage = () => {};
+      };
+      await change(build === 'catchUp' ? 'id % 3 > 0' : 'id % 3 = 1');
+      await published.withWorker(async (worker) => {
+        const stop = followWorker(worker);
+        await vi.waitFor(async () => {
+          expect(damages).toBe(1);
+          expect(await published.verify()).toMatchObject({ state: 'equal', changedSince: 0 });
+        }, 60_000);
+        await stop();
+      });
+      expect(damages).toBe(1);
+      await expectEqual(database.pool, directory, organization);
+    },
+  );
+
   it('are found by an API and by a worker that starts: the log ends before CURRENT says', async ({
     publishedInLog: published,
     startReader,
@@ -449,6 +505,21 @@ describe('an API that has a damaged log open', { tags: ['slow'] }, () => {
       );
       return (rows[0] as { now: bigint }).now;
     });
+
+  open(
+    'shows no instant whose changes it lacks if the log lost a batch that it has not read',
+    async ({ opened, addOne, startWorker }) => {
+      const { log } = opened.current();
+      await addOne();
+      await opened.sync();
+      expect(opened.current().log).toBe(log);
+      removeLastBatch(opened.logPath());
+      expect(await opened.count()).toBeNull();
+      await startWorker(opened);
+      while ((await opened.count())?.purchases !== 51) await sleep(20);
+      expect(opened.current().log).not.toBe(log);
+    },
+  );
 
   open.for(damagesOfLog)(
     'shows no instant whose changes it lacks if the log %s, until a running worker has loaded it again',

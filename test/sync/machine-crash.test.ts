@@ -63,9 +63,9 @@ const it = isolatedTest
       replace: ({ store }) => ({
         store: {
           ...store,
-          async sync() {
+          async sync(...synced) {
             if (isBroken) throw new Error('the disk does not respond');
-            await store.sync();
+            await store.sync(...synced);
           },
         },
       }),
@@ -205,10 +205,35 @@ describe('a restart of the operating system', { tags: ['slow'] }, () => {
     renameSync(log, `${log}.kept`);
     // Opening it fails.
     renameSync(socket, log);
-    await expect(store.sync()).rejects.toThrow('ENXIO');
-    await expect(store.sync()).rejects.toThrow('ENXIO');
+    const sync = () => store.sync(everyOrganization, store.logEnds());
+    await expect(sync()).rejects.toThrow('ENXIO');
+    await expect(sync()).rejects.toThrow('ENXIO');
     renameSync(`${log}.kept`, log);
-    await store.sync();
+    await sync();
+  });
+
+  it('does not hide that a log lost a batch that was on the disk: it is loaded again', async ({
+    addMarkers,
+    openSynced,
+    folderOf,
+    synced,
+    read,
+    reboot,
+    expectRecovery,
+  }) => {
+    const [marker, other] = (await addMarkers(2)) as [Marker, Marker];
+    const { worker } = await openSynced();
+    await marker.increment();
+    await worker.syncAll();
+    await worker.close();
+    const log = publishedLog(folderOf(marker));
+    expect(readLogEnd(log, synced().tick, 0).position).toBe(statSync(log).size);
+    truncateSync(log, readFileSync(log).lastIndexOf('\nt\t') + 1);
+    reboot();
+    expect(await read(marker)).toBeNull();
+    expect(await read(other)).toMatchObject({ value: 0n });
+    const states = await expectRecovery([marker, other]);
+    expect([...states]).toContain(`${marker.organizationId} is rebuilding`);
   });
 
   it('loses new files of an organization, which is loaded again', async ({

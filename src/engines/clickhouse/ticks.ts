@@ -90,7 +90,8 @@ function tickFrom(row: TickRow): ClickHouseTick {
     fingerprint,
     database,
     // ClickHouse confirms an insert when it has the rows.
-    synced: published,
+    synced: { ...published, logEnds: {} },
+    logEnds: {},
     boot: readBootId(),
     number: BigInt(number),
     writers: writers.map(({ writer, last }) => ({ writer, last: BigInt(last) })),

@@ -19,6 +19,7 @@ import {
 } from '../format/current.ts';
 import { layoutVersion } from '../format/layout.ts';
 import { DamagedLogError } from '../format/log.ts';
+import { publishedLogEnd } from '../ticks/log-end.ts';
 import { organizationWatermark, servedSourceOf } from '../ticks/organization-watermark.ts';
 import { createTickReader } from '../ticks/published-tick.ts';
 import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
@@ -75,7 +76,8 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
     const found = currentOf(organizationId);
     if (found === null || servedSourceOf(found.current) !== source) throw new NoChangeFeedError();
     const { asOf } = organizationWatermark(organizationId, found.current, tick);
-    return { ...found, published: tick?.tick ?? 0, asOf };
+    const logEnd = publishedLogEnd(organizationId, found.current, tick);
+    return { ...found, published: { tick: tick?.tick ?? 0, logEnd }, asOf };
   };
 
   const readOnce = (

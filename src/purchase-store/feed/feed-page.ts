@@ -43,6 +43,9 @@ const maxPageBytes = 512 * 2 ** 10;
 /** A page reads several batches at once (`maxBatchBytes` in log.ts). */
 const windowBytes = 256 * 2 ** 10;
 
+/** The published tick, and the end of its batches in the log of CURRENT (ticks/log-end.ts). */
+type Published = { readonly tick: number; readonly logEnd: number };
+
 type Page = {
   /** The last line of each purchase, by id. */
   readonly lines: Map<string, Buffer>;
@@ -60,7 +63,7 @@ type Page = {
 export function readFeedPage(
   directory: string,
   current: Current,
-  published: number,
+  published: Published,
   { after, limit }: { readonly after: ChangePosition; readonly limit: number },
 ): Pick<ChangesPage, 'changes' | 'hasMore'> & { readonly next: ChangePosition } {
   const parts = partsOf(current);
@@ -82,14 +85,13 @@ export function readFeedPage(
 }
 
 /** Adds the changes of the part that contains `page.next`, after this position. */
-function readPart(directory: string, part: Part, published: number, page: Page): void {
+function readPart(directory: string, part: Part, published: Published, page: Page): void {
   const descriptor = openLog(directory, part);
   try {
-    const { size } = fstatSync(descriptor);
-    const end = part.end ?? size;
+    const end = part.end ?? sizeOf(descriptor, published);
     requirePosition(descriptor, part, end, page.next);
     // All batches of a replaced log up to its end are published.
-    const visible = part.end === null ? published : Number.POSITIVE_INFINITY;
+    const visible = part.end === null ? published.tick : Number.POSITIVE_INFINITY;
     for (const batch of batchesAfter(descriptor, page.next, end, visible)) {
       addBatch(descriptor, part.log, batch, page);
       if (page.isFull) return;
@@ -113,6 +115,12 @@ function openLog(directory: string, { log, end }: Part): number {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw end === null ? new DamagedLogError('it is missing') : new UnknownPositionError();
   }
+}
+
+function sizeOf(descriptor: number, { logEnd }: Published): number {
+  const { size } = fstatSync(descriptor);
+  if (size < logEnd) throw new DamagedLogError(`it ends before ${logEnd}`);
+  return size;
 }
 
 function requirePosition(
@@ -184,20 +192,20 @@ function addBatch(descriptor: number, log: string, batch: Batch, page: Page): vo
 export function findEnd(
   directory: string,
   current: Current,
-  published: number,
+  published: Published,
   from: ChangePosition,
 ): ChangePosition {
   const { log } = current;
   let end = from;
   const descriptor = openLog(directory, { log, begin: from.batch, end: null });
   try {
-    const { size } = fstatSync(descriptor);
+    const size = sizeOf(descriptor, published);
     if (size < from.batch) throw new DamagedLogError('it has become shorter');
     const last = batchBefore(descriptor, from.batch, size);
-    if (last !== null && last.tick <= published) {
+    if (last !== null && last.tick <= published.tick) {
       return { log, batch: size, record: 0, checksum: last.checksum };
     }
-    for (const batch of scanLog(descriptor, from.batch, size, published)) {
+    for (const batch of scanLog(descriptor, from.batch, size, published.tick)) {
       end = { log, batch: batch.end, record: 0, checksum: batch.checksum };
     }
     return end;

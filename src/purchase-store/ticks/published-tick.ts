@@ -11,13 +11,18 @@ const watermark = z.object(watermarkFields);
 /** The watermark of a tick, or of an exception of it. */
 export type TickWatermark = z.output<typeof watermark>;
 
-const exceptions = z.record(z.string().regex(/^\d+$/), watermark);
+const organizationId = z.string().regex(/^\d+$/);
+const exceptions = z.record(organizationId, watermark);
+const logEnds = z.record(organizationId, z.number().int());
 
 /**
  * The watermarks of organizations that a tick does not include, by id: they are loading, behind, or
  * failing (organization-watermark.ts).
  */
 export type Exceptions = Readonly<z.output<typeof exceptions>>;
+
+/** The ends of published logs, by id of the organization (log-end.ts). */
+export type LogEnds = Readonly<z.output<typeof logEnds>>;
 
 /** A published tick, with the name of the file of its exceptions. */
 const published = {
@@ -47,17 +52,30 @@ const storedTick = z.object({
   fingerprint: z.string(),
   /** The identity of the database (postgres/source-identity.ts). */
   database: z.string(),
-  /** The last tick whose batches are on the disk. */
-  synced: z.object(published),
+  /**
+   * The ends of logs that have changed since `synced`. With 20 of them, a publication and its read take
+   * 0.3 ms; with the logs of 10,000 organizations, 8 ms.
+   */
+  logEnds: logEnds.default({}),
+  /** The last tick whose batches are on the disk, with the name of the file of all ends of logs. */
+  synced: z.object({
+    ...published,
+    logEnds: z
+      .string()
+      .regex(/^\d+-of-\d+\.log-ends-[0-9a-f]{16}$/)
+      .nullable()
+      .default(null),
+  }),
   /** The start of the operating system. After another one, batches later than `synced` may be lost. */
   boot: z.string(),
 });
 export type StoredTick = z.output<typeof storedTick>;
 
 type WithExceptions<Stored> = Omit<Stored, 'exceptions'> & { readonly exceptions: Exceptions };
-export type PublishedTick = WithExceptions<StoredTick['synced']>;
+export type PublishedTick = WithExceptions<Omit<StoredTick['synced'], 'logEnds'>>;
+export type SyncedTick = PublishedTick & { readonly logEnds: LogEnds };
 export type TickFile = WithExceptions<Omit<StoredTick, 'layoutVersion' | 'synced'>> & {
-  readonly synced: PublishedTick;
+  readonly synced: SyncedTick;
 };
 
 export const ticksDirectory = (dataDirectory: string): string =>
@@ -87,53 +105,59 @@ export function readTicks(dataDirectory: string, boot = readBootId()): TickFile[
 
 type ReadTick = {
   readonly content: TickFile;
-  /** The exceptions of the tick by the names of their files. */
-  readonly exceptions: ReadonlyMap<string, Exceptions>;
+  /** The files that the tick names, by name. They never change. */
+  readonly files: NamedFiles;
 };
 
-/** Null if a file is unreadable. Exceptions that are `known` are not read again. */
-function readTick(
-  path: string,
-  boot: string,
-  known: ReadTick['exceptions'] = new Map(),
-): ReadTick | null {
+type NamedFiles = ReadonlyMap<string, Exceptions | LogEnds>;
+
+/** Null if a file is unreadable. Files that are `known` are not read again. */
+function readTick(path: string, boot: string, known: NamedFiles = new Map()): ReadTick | null {
   let incomplete: number | null = null;
   for (;;) {
     const stored = readJsonFile(path, storedTick);
     if (stored === null || stored.tick === incomplete) return null;
-    const read = readExceptions(dirname(path), afterBoot(stored, boot), known);
+    const read = readNamedFiles(dirname(path), afterBoot(stored, boot), known);
     if (read !== null) return read;
-    // The worker may have published another tick meanwhile, and removed the exceptions of this one.
+    // The worker may have published another tick meanwhile, and removed the files of this one.
     incomplete = stored.tick;
   }
 }
 
 /** After another start of the operating system, the tick is the last one that is on the disk. */
 function afterBoot(stored: StoredTick, boot: string): StoredTick {
-  return stored.boot === boot ? stored : { ...stored, ...stored.synced };
+  return stored.boot === boot ? stored : { ...stored, ...stored.synced, logEnds: {} };
 }
 
-const noExceptions: Exceptions = {};
+const nothing = {};
 
-function readExceptions(
+function readNamedFiles(
   directory: string,
   { layoutVersion: _, synced, ...tick }: StoredTick,
-  known: ReadTick['exceptions'],
+  known: NamedFiles,
 ): ReadTick | null {
-  const read = new Map<string, Exceptions>();
-  for (const name of [tick.exceptions, synced.exceptions]) {
-    if (name === null || read.has(name)) continue;
-    const content = known.get(name) ?? readJsonFile(join(directory, name), exceptions);
-    if (content === null) return null;
-    read.set(name, content);
-  }
-  const exceptionsOf = (name: string | null) => read.get(name ?? '') ?? noExceptions;
+  const files = new Map<string, Exceptions | LogEnds>();
+  /** Null if the file is unreadable. */
+  const read = <Content extends Exceptions | LogEnds>(
+    name: string | null,
+    schema: z.ZodType<Content>,
+  ): Content | null => {
+    if (name === null) return nothing as Content;
+    const content =
+      files.get(name) ?? known.get(name) ?? readJsonFile(join(directory, name), schema);
+    if (content !== null) files.set(name, content);
+    return content as Content | null;
+  };
+  const ofTick = read(tick.exceptions, exceptions);
+  const ofSynced = read(synced.exceptions, exceptions);
+  const ends = read(synced.logEnds, logEnds);
+  if (ofTick === null || ofSynced === null || ends === null) return null;
   const content = {
     ...tick,
-    exceptions: exceptionsOf(tick.exceptions),
-    synced: { ...synced, exceptions: exceptionsOf(synced.exceptions) },
+    exceptions: ofTick,
+    synced: { ...synced, exceptions: ofSynced, logEnds: ends },
   };
-  return { content, exceptions: read };
+  return { content, files };
 }
 
 /** The newest tick among those of workers that have the organization; null if there is none. */
@@ -191,7 +215,7 @@ export function createTickReader(dataDirectory: string): TickReader {
     readAt = performance.now();
   };
   const read = (path: string, stamp: string | null, before: ReadTick | undefined) => {
-    const tick = readTick(path, boot, before?.exceptions);
+    const tick = readTick(path, boot, before?.files);
     return tick === null ? undefined : { stamp, ...tick };
   };
 

@@ -7,6 +7,7 @@ import { namesIn } from '../format/current.ts';
 import { layoutVersion } from '../format/layout.ts';
 import {
   type Exceptions,
+  type LogEnds,
   type StoredTick,
   type TickFile,
   tickPath,
@@ -16,28 +17,30 @@ import { type Shard, shardName } from './shard.ts';
 
 type TickPublisher = {
   /**
-   * Publishes a tick. Exceptions that are the same object as before are not written again. Not synced to the
-   * disk: `boot` tells what a crash of the machine may lose.
+   * Publishes a tick. Exceptions and ends of logs that are the same object as before are not written again.
+   * Not synced to the disk: `boot` tells what a crash of the machine may lose.
    */
   publish(content: TickFile): void;
-  /** The files of the exceptions of all ticks since the last `removeUnused`. */
-  exceptionFiles(): string[];
-  /** Removes the files of exceptions that the last tick does not name. */
+  /** Writes the ends of logs, which a later tick names. */
+  writeLogEnds(shard: Shard, logEnds: LogEnds): void;
+  /** The files that ticks since the last `removeUnused` name. */
+  namedFiles(): string[];
+  /** Removes the files that the last tick does not name. */
   removeUnused(): void;
 };
 
 /** Publishes the ticks of a worker in a data folder. */
 export function createTickPublisher(dataDirectory: string): TickPublisher {
   const directory = ticksDirectory(dataDirectory);
-  const names = new Map<Exceptions, string | null>();
+  const names = new Map<Exceptions | LogEnds, string | null>();
   let last: TickFile | null = null;
 
-  const nameOf = (shard: Shard, exceptions: Exceptions): string | null => {
-    let name = names.get(exceptions);
+  const nameOf = (prefix: string, content: Exceptions | LogEnds): string | null => {
+    let name = names.get(content);
     if (name === undefined) {
-      const isEmpty = Object.keys(exceptions).length === 0;
-      name = isEmpty ? null : writeExceptions(directory, shard, exceptions);
-      names.set(exceptions, name);
+      const isEmpty = Object.keys(content).length === 0;
+      name = isEmpty ? null : writeNamed(directory, prefix, content);
+      names.set(content, name);
     }
     return name;
   };
@@ -47,43 +50,59 @@ export function createTickPublisher(dataDirectory: string): TickPublisher {
     publish(content) {
       mkdirSync(directory, { recursive: true });
       const { shard, synced } = content;
+      const [exceptions, logEnds] = prefixesOf(shard);
       const stored: StoredTick = {
         ...content,
         layoutVersion,
-        exceptions: nameOf(shard, content.exceptions),
-        synced: { ...synced, exceptions: nameOf(shard, synced.exceptions) },
+        exceptions: nameOf(exceptions, content.exceptions),
+        synced: {
+          ...synced,
+          exceptions: nameOf(exceptions, synced.exceptions),
+          logEnds: nameOf(logEnds, synced.logEnds),
+        },
       };
       replaceFileSync(tickPath(dataDirectory, shard), `${jsonOf(stored)}\n`);
       last = content;
     },
 
-    exceptionFiles: () => files().map((name) => join(directory, name)),
+    writeLogEnds(shard, logEnds) {
+      mkdirSync(directory, { recursive: true });
+      const [, prefix] = prefixesOf(shard);
+      nameOf(prefix, logEnds);
+    },
+
+    namedFiles: () => files().map((name) => join(directory, name)),
 
     removeUnused() {
       if (last === null) return;
       const { shard, exceptions, synced } = last;
       for (const each of names.keys()) {
-        if (each !== exceptions && each !== synced.exceptions) names.delete(each);
+        const isUsed = each === exceptions || each === synced.exceptions || each === synced.logEnds;
+        if (!isUsed) names.delete(each);
       }
       const used = files();
+      const prefixes = prefixesOf(shard);
       for (const name of namesIn(directory)) {
-        const isUnused = name.startsWith(prefixOf(shard)) && !used.includes(name);
+        const isUnused = prefixes.some((prefix) => name.startsWith(prefix)) && !used.includes(name);
         if (isUnused) rmSync(join(directory, name), { force: true });
       }
     },
   };
 }
 
-const prefixOf = (shard: Shard): string => `${shardName(shard)}.exceptions-`;
+const prefixesOf = (shard: Shard): readonly [exceptions: string, logEnds: string] => [
+  `${shardName(shard)}.exceptions-`,
+  `${shardName(shard)}.log-ends-`,
+];
 
 /**
- * Writes exceptions to a file that their content names, and returns the name. A file that has the content
- * already may be on the disk, so it is not replaced by one that is not.
+ * Writes a file that its content names, and returns the name. A file that has the content already may be on
+ * the disk, so it is not replaced by one that is not.
  */
-function writeExceptions(directory: string, shard: Shard, exceptions: Exceptions): string {
-  const text = `${jsonOf(exceptions)}\n`;
+function writeNamed(directory: string, prefix: string, content: Exceptions | LogEnds): string {
+  const text = `${jsonOf(content)}\n`;
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 16);
-  const name = prefixOf(shard) + hash;
+  const name = prefix + hash;
   const path = join(directory, name);
   if (contentOf(path) !== text) replaceFileSync(path, text);
   return name;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { invalidatesInstance } from '../../../src/duckdb/damage.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
-import { linesById } from '../../../src/purchase-store/format/log.ts';
+import { DamagedLogError, linesById } from '../../../src/purchase-store/format/log.ts';
 import { isUpsert, type Records } from '../../capture/log-records.ts';
 import { isFileDamage } from '../../failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
@@ -71,6 +71,9 @@ export async function compact(
           throw new Error('other files were published during the compaction');
         }
         appendUntil(published);
+        if (position !== store.published(organization.id)?.end.position) {
+          throw new DamagedLogError('it lacks batches');
+        }
         await publishFiles(store, files, noGap, published, watermark);
       },
       discard: () => discardFiles(store, dataDirectory, files),

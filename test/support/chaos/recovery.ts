@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../../src/domain/public-id.ts';
@@ -80,7 +80,13 @@ async function unexpectedFiles(database: Database, dataDirectory: string): Promi
   }
   for (const folder of ['ticks', 'workers']) {
     const files = await readdir(join(directory, folder)).catch(() => []);
-    const unexpected = files.filter((file) => !/^\d+-of-\d+\.json$/.test(file));
+    const ticks = files.filter((file) => /^\d+-of-\d+\.json$/.test(file));
+    const texts = await Promise.all(
+      ticks.map((file) => readFile(join(directory, folder, file), 'utf8')),
+    );
+    const isNamed = (file: string) =>
+      file.includes('.log-ends-') && texts.some((text) => text.includes(file));
+    const unexpected = files.filter((file) => !ticks.includes(file) && !isNamed(file));
     found.push(...unexpected.map((file) => `${folder}/${file}`));
   }
   const requests = await readdir(join(directory, 'requests')).catch(() => []);

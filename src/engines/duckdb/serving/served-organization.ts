@@ -16,8 +16,9 @@ import {
 } from '../../../purchase-store/format/current.ts';
 import { layoutVersion } from '../../../purchase-store/format/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
+import { publishedLogEnd } from '../../../purchase-store/ticks/log-end.ts';
 import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
-import type { TickReader } from '../../../purchase-store/ticks/published-tick.ts';
+import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { ResponseInstant, type TickInstant } from './response-instant.ts';
@@ -55,9 +56,10 @@ type ServedOrganizationOptions = {
 export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
 export type Unavailability = (typeof unavailabilities)[number];
 
-/** An open store, its pending batches, and its instant, according to the newest published tick. */
+/** An open store, its pending batches, and its instant, according to `tick`, the newest published one. */
 type Found = {
   readonly opened: VersionedStore;
+  readonly tick: TickFile | null;
   readonly pending: PendingBatches | null;
   readonly instant: TickInstant;
 };
@@ -203,17 +205,17 @@ export class ServedOrganization {
     for (;;) {
       const found = await this.#find(source);
       if (found === null || found.pending === null) return found;
-      const { opened, pending } = found;
+      const { opened, tick, pending } = found;
       while (this.#opened === opened && opened.store.part().position < pending.end) {
-        await this.#change(opened, () => this.#apply(opened));
+        await this.#change(opened, () => this.#apply(opened, tick));
       }
       if (this.#opened === opened) return found;
     }
   }
 
-  async #apply(opened: VersionedStore): Promise<void> {
+  /** Later ticks may be of a log that has replaced the one of `opened`. */
+  async #apply(opened: VersionedStore, tick: TickFile | null): Promise<void> {
     const { store } = opened;
-    const tick = this.#options.ticks.of(this.id);
     const pending = store.findPending(tick?.tick ?? 0);
     if (pending !== null) await opened.apply(pending, this.#instant.advance(store.current, tick));
   }
@@ -251,10 +253,11 @@ export class ServedOrganization {
       }
       if (this.#damaged.includes(current)) return this.#cannot('damaged');
       try {
-        const pending = opened.store.findPending(tick?.tick ?? 0);
+        const logEnd = publishedLogEnd(this.id, current, tick);
+        const pending = opened.store.findPending(tick?.tick ?? 0, logEnd);
         const instant = this.#instant.advance(current, tick);
         this.#isServing = true;
-        return { opened, pending, instant };
+        return { opened, tick, pending, instant };
       } catch (error) {
         this.#damaged.add(current, error);
         return this.#cannot('damaged');
@@ -292,7 +295,11 @@ export class ServedOrganization {
       return;
     }
     openedStores += 1;
-    const options = { published: tick?.tick ?? 0, catalog: `delta_${openedStores}` };
+    const options = {
+      published: tick?.tick ?? 0,
+      logEnd: publishedLogEnd(this.id, current, tick),
+      catalog: `delta_${openedStores}`,
+    };
     const connection = await instance.connect();
     try {
       const store = await withEviction(() =>
