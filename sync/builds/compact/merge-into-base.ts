@@ -26,7 +26,7 @@ import {
   resetBase,
 } from '../base-file.ts';
 import { insertPurchases } from '../load/insert-purchases.ts';
-import { defaultChunkRows } from '../load/load-base.ts';
+import { defaultChunkRows } from '../load/load-in-chunks.ts';
 
 export type MergeOptions = BaseLocation & {
   readonly bases: Bases<null>;

@@ -32,7 +32,7 @@ import {
 import type { BuildOptions } from '../builder.ts';
 import { mergeIntoBase } from '../compact/merge-into-base.ts';
 import { discardFiles, type NewFiles, prepare } from '../new-files.ts';
-import { loadBase } from './load-base.ts';
+import { loadInChunks } from './load-in-chunks.ts';
 import type { LoadProgress } from './load-progress.ts';
 
 type LoadLargeOptions = {
@@ -62,7 +62,7 @@ export async function loadLarge(
   const base = await openUnfinishedBase(location);
   let progress: LoadProgress;
   try {
-    progress = await loadBase(base, {
+    progress = await loadInChunks(base, {
       ...location,
       database,
       signal: build.signal,

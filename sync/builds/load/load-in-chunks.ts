@@ -24,7 +24,7 @@ import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
 import { insertPurchases } from './insert-purchases.ts';
 import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
 
-export type BaseLoadOptions = {
+export type ChunkedLoadOptions = {
   readonly database: Database;
   readonly organizationId: bigint;
   readonly signal: AbortSignal;
@@ -43,7 +43,10 @@ export const defaultChunkRows = 2 * rowGroupRows;
  * one. Each chunk is committed with its end position, so an interrupted load resumes there. The
  * caller completes the load with the changes since `progress.since`.
  */
-export async function loadBase(file: BaseFile, options: BaseLoadOptions): Promise<LoadProgress> {
+export async function loadInChunks(
+  file: BaseFile,
+  options: ChunkedLoadOptions,
+): Promise<LoadProgress> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
   const { progress: begun } = file;
   if (begun === null || (await whyUnreadableSince(database, begun.since)) !== null) {
@@ -113,7 +116,10 @@ type ConfirmedChunk = CopiedChunk & { readonly token: string };
 /** The position after the last purchase: a load that resumes here reads no rows. */
 const endPosition: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
 
-async function begin(file: BaseFile, { database, organizationId }: BaseLoadOptions): Promise<void> {
+async function begin(
+  file: BaseFile,
+  { database, organizationId }: ChunkedLoadOptions,
+): Promise<void> {
   await resetBase(file);
   const progress = await withSnapshot(database, async (source) => {
     const since = await confirmSnapshot(database, await takeSnapshot(source));
