@@ -7,6 +7,7 @@ import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
 import { inTransaction } from '../../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
+import { requireSpace } from '../../../src/process/disk-space.ts';
 import { fieldTypes } from '../../../src/purchase-store/delta/replay.ts';
 import {
   type EncodedTable,
@@ -17,7 +18,6 @@ import { entriesOfBase } from '../../../src/purchase-store/format/layout.ts';
 import { commitToken, confirmSnapshot } from '../../capture/history-token.ts';
 import { whyUnreadableSince } from '../../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
-import { requireSpace } from '../../files/disk-space.ts';
 import { type BaseFile, fitRowGroups, resetBase } from '../base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
