@@ -21,7 +21,7 @@ import {
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { DamagedFilesError } from '../failure.ts';
+import { DamagedFilesError } from '../describe-failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
 import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';

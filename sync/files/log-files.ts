@@ -14,7 +14,7 @@ import {
   scanLog,
 } from '../../src/purchase-store/format/log.ts';
 import type { Records } from '../capture/log-records.ts';
-import { DamagedFilesError } from '../failure.ts';
+import { DamagedFilesError } from '../describe-failure.ts';
 
 /** The tick of batches that are visible as soon as CURRENT names their log. */
 export const visibleAtOnce = 0;

@@ -6,7 +6,7 @@ import type { OrganizationRow } from '../../src/postgres/organizations.ts';
 import { diskProblem } from '../../src/process/disk-space.ts';
 import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
-import { describeFailure, type Failure } from '../failure.ts';
+import { describeFailure, type Failure } from '../describe-failure.ts';
 import {
   readVerificationRecord,
   type VerificationRecord,

@@ -10,7 +10,7 @@ import { noRecords, type Records } from '../capture/log-records.ts';
 import { InsufficientLogError, readSince, whyOfOtherHistory } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { isDataError, isFileDamage } from '../failure.ts';
+import { isDataError, isFileDamage } from '../describe-failure.ts';
 import {
   damagedFiles,
   follow,

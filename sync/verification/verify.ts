@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
 import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
-import { describeFailure } from '../failure.ts';
+import { describeFailure } from '../describe-failure.ts';
 import {
   type ComparedPart,
   type ComparisonOptions,

@@ -1,7 +1,7 @@
 import PQueue from 'p-queue';
 import { isOutOfMemory } from '../../src/duckdb/memory.ts';
 import { InsufficientLogError } from '../capture/log-sufficiency.ts';
-import { isDataError, isFileDamage } from '../failure.ts';
+import { isDataError, isFileDamage } from '../describe-failure.ts';
 import { dueBuild, mayCompact, type Organization, requireLoad } from '../organization.ts';
 import { maxUncompactedBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type BuildRunnerOptions, createBuildRunner } from './build-runner.ts';

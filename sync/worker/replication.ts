@@ -3,10 +3,11 @@ import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
+import { isDue } from '../attempts.ts';
 import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture/change-log.ts';
-import { isDataError } from '../failure.ts';
+import { isDataError } from '../describe-failure.ts';
 import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';
-import { exceptionsOf, isDue, type Organization, type Organizations } from '../organization.ts';
+import { exceptionsOf, type Organization, type Organizations } from '../organization.ts';
 import { joinBehind } from '../tick/join.ts';
 import type { Publication } from '../tick/publication.ts';
 import { refreshOrganizations, startPublication } from '../tick/start-publication.ts';
@@ -137,7 +138,7 @@ export function createReplication(options: ReplicationOptions) {
     for (const organization of exceptionsOf(organizations)) {
       const { phase, watermark, work } = organization;
       if (phase !== 'behind' || watermark === null || work.build !== null) continue;
-      if (!isDue(organization, 'join')) continue;
+      if (!isDue(work.failed, 'join')) continue;
       const { snapshot } = watermark;
       groups.set(snapshot, [...(groups.get(snapshot) ?? []), organization]);
     }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { describeFailure } from '../failure.ts';
+import { describeFailure } from '../describe-failure.ts';
 import { damagedFiles, type Organizations } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
 import type { BuildScheduler } from './build-scheduler.ts';

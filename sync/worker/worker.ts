@@ -10,19 +10,14 @@ import { backoffMs } from '../../src/process/backoff.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
 import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
+import { endPauses } from '../attempts.ts';
 import type { Builder } from '../builds/builder.ts';
 import {
   createWorkerMetrics,
   type ObservedWorker,
   type WorkerMetrics,
 } from '../metrics/metrics.ts';
-import {
-  endPauses,
-  exceptionsOf,
-  type Organization,
-  type Organizations,
-  reportOf,
-} from '../organization.ts';
+import { exceptionsOf, type Organization, type Organizations, reportOf } from '../organization.ts';
 import type { OrganizationReport } from '../status/worker-state.ts';
 import type { Store } from '../tick/store.ts';
 import { type BuildScheduler, createBuildScheduler } from './build-scheduler.ts';
@@ -174,7 +169,7 @@ export function createWorker(options: WorkerOptions): Worker {
     async once(wanted) {
       await replication.start();
       // An earlier call may have failed.
-      endPauses(organizations);
+      for (const { work } of organizations.values()) endPauses(work.failed);
       await replication.pollAndPublish(true);
       await replication.joinDue();
       // Each of these organizations settles, or fails and pauses.

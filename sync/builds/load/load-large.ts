@@ -13,7 +13,7 @@ import { type Bases, openStore } from '../../../src/purchase-store/open-store.ts
 import { streamChanges } from '../../capture/changed-purchases.ts';
 import { InsufficientLogError, readSince } from '../../capture/log-sufficiency.ts';
 import type { Watermark } from '../../capture/watermark.ts';
-import { isFileDamage } from '../../failure.ts';
+import { isFileDamage } from '../../describe-failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
 import { createLogFile, visibleAtOnce } from '../../files/log-files.ts';
 import type { Organization } from '../../organization.ts';
