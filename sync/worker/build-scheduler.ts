@@ -23,7 +23,7 @@ const minChangedShare = 0.02;
 export function createBuildScheduler(options: BuildSchedulerOptions) {
   const { builder, reports, metrics, signal, onDamage } = options;
   const { maxLogRecords = defaultMaxLogRecords } = options;
-  const { context, organizations } = options.replication;
+  const { context, organizations } = options.ticks;
   const runner = createBuildRunner(options);
   const saves = new PQueue({ concurrency: 1 });
 
