@@ -71,6 +71,12 @@ export function createReports(options: {
     /** To be called after a change of an organization's builds or failures. */
     changed,
 
+    /** An organization was deleted. */
+    removed(organization: Organization): void {
+      logOf(organization).info('deleted, with its purchases');
+      writeSoon();
+    },
+
     failed(organization: Organization, attempted: Attempted, error: unknown): void {
       options.onError(error);
       const { failure, pauseMs } = noteFailure(organization.work.failed, attempted, error);

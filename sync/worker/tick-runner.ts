@@ -101,9 +101,7 @@ export function createTickRunner(options: TickRunnerOptions) {
       const startedAt = performance.now();
       const poll = await pollChangeLog(database, current.watermark, shard, withOrganizations);
       if (poll.organizations !== null && poll.organizations !== organizationsDigest) {
-        const isComplete = await refreshOrganizations(source, organizations, ({ id }) =>
-          log.info({ organization: encodeId('organization', id) }, 'deleted, with its purchases'),
-        );
+        const isComplete = await refreshOrganizations(source, organizations, reports.removed);
         organizationsDigest = isComplete ? poll.organizations : '';
       }
       if (poll.asOf < current.asOf) {

@@ -247,6 +247,24 @@ describe('a worker', () => {
     await stop();
   });
 
+  it('no longer reports the failure of a deleted organization', async ({
+    database,
+    directory,
+    openWorker,
+    organizationId,
+  }) => {
+    const load = () => Promise.reject(new Error('no load succeeds'));
+    const stop = follow(
+      await openWorker({ replace: ({ builder }) => ({ builder: { ...builder, load } }) }),
+    );
+    const reported = () =>
+      Object.entries(readWorkerState(directory, everyOrganization)?.organizations ?? {});
+    while (reported()[0]?.[1].state !== 'failed') await sleep(20);
+    await database.pool.query('delete from organizations where id = $1', [organizationId]);
+    while (reported().length > 0) await sleep(20);
+    await stop();
+  });
+
   it('removes the folder of an organization that was deleted during its first load', async ({
     database,
     openWorker,
