@@ -146,7 +146,7 @@ function differingIds(published: readonly RowHash[], postgres: readonly RowHash[
 }
 
 export type Repair = {
-  /** The last verification: after the rebuild, or before a rebuild that failed. */
+  /** The verification after the rebuild, or before a rebuild that failed. */
   readonly outcome: Verification;
   /** Why the rebuild, or the verification after it, failed. */
   readonly failure: string | null;
@@ -162,11 +162,18 @@ export async function repair(
   verifyAgain: () => Promise<Verification>,
 ): Promise<Repair | null> {
   if (found.state !== 'differs' && found.state !== 'unreadable') return null;
+  let outcome = found;
   try {
     await rebuild();
+    // What differed has been replaced.
+    outcome = {
+      ...nothingFound,
+      state: 'not comparable',
+      reason: 'not verified since the rebuild',
+    };
     return { outcome: await verifyAgain(), failure: null };
   } catch (error) {
-    return { outcome: found, failure: describeFailure(error).message };
+    return { outcome, failure: describeFailure(error).message };
   }
 }
 

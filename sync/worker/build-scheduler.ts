@@ -4,11 +4,13 @@ import { InsufficientLogError } from '../capture/log-sufficiency.ts';
 import { isDataError, isFileDamage } from '../describe-failure.ts';
 import { dueBuild, mayCompact, type Organization, requireLoad } from '../organization.ts';
 import { maxUncompactedBytes, TooManyBytesError } from '../tick/byte-limits.ts';
+import { removeFoundDifference } from '../verification/verification-record.ts';
 import { type BuildRunnerOptions, createBuildRunner } from './build-runner.ts';
 
 export type BuildScheduler = ReturnType<typeof createBuildScheduler>;
 
 type BuildSchedulerOptions = BuildRunnerOptions & {
+  readonly dataDirectory: string;
   /** Changes since a load or compaction beyond which the next one is due. Smaller in tests. */
   readonly maxLogRecords?: number | undefined;
   /** A build has found that published files are damaged. */
@@ -36,6 +38,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
           continue;
         }
         organization.work.requestedLoad = null;
+        await removeFoundDifference(options.dataDirectory, organization.id);
         reports.succeeded(organization, 'build');
       }
     } catch (error) {

@@ -2,6 +2,11 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
+import {
+  readVerificationRecord,
+  writeVerificationRecord,
+} from '../../sync/verification/verification-record.ts';
+import { nothingFound, repair } from '../../sync/verification/verify.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
@@ -190,6 +195,51 @@ describe('a verification of a base and a log', () => {
     await published.sync();
     await published.damage(`update purchase set purchase_value_in_cents = 7 where id = ${id}`);
     expect(await published.verify()).toMatchObject({ ...equal, purchases: 3 });
+  });
+});
+
+describe('a difference that a verification has found', () => {
+  const differs = { ...nothingFound, state: 'differs', reason: null, differing: 1 } as const;
+
+  it('is recorded while rebuilds fail, and no longer after one has succeeded', async ({
+    published: { directory, organization, sync, withWorker },
+  }) => {
+    await sync();
+    await writeVerificationRecord(directory, organization, differs, null);
+    const recorded = () => readVerificationRecord(directory, organization)?.state;
+    let isDiskFull = true;
+    await withWorker(
+      async (worker) => {
+        await expect(worker.rebuild(organization, true)).rejects.toThrow('ENOSPC');
+        expect(recorded()).toBe('differs');
+        isDiskFull = false;
+        await worker.rebuild(organization, true);
+        expect(recorded()).toBeUndefined();
+      },
+      {
+        replace: ({ builder }) => ({
+          builder: {
+            ...builder,
+            load: async (...args) => {
+              if (isDiskFull) throw new Error('ENOSPC');
+              return builder.load(...args);
+            },
+          },
+        }),
+      },
+    );
+  });
+
+  it('is not the outcome of a repair whose second verification fails', async () => {
+    const repaired = await repair(
+      differs,
+      async () => {},
+      () => Promise.reject(new Error('no response')),
+    );
+    expect(repaired).toMatchObject({
+      outcome: { state: 'not comparable', differing: 0 },
+      failure: 'no response',
+    });
   });
 });
 
