@@ -3,7 +3,7 @@ import { organizationWatermark } from '../../src/purchase-store/ticks/organizati
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
+import { whyChangesMissing } from '../capture/missing-changes.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import {
@@ -88,7 +88,7 @@ async function commonWatermark(
   const largest = [...groups.values()].sort((one, other) => other.length - one.length);
   for (const group of largest) {
     const watermark = group[0]?.watermark as Watermark;
-    const reason = await whyUnreadableSince(database, watermark);
+    const reason = await whyChangesMissing(database, watermark);
     if (reason === null) return watermark;
     for (const organization of group) requireLoad(organization, reason);
   }

@@ -7,7 +7,7 @@ import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { noRecords, type Records } from '../capture/log-records.ts';
-import { InsufficientLogError, readSince, whyOfOtherHistory } from '../capture/log-sufficiency.ts';
+import { MissingChangesError, readSince, whyOfOtherHistory } from '../capture/missing-changes.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { isDataError, isFileDamage } from '../describe-failure.ts';
@@ -62,7 +62,7 @@ export async function runTick(context: TickContext): Promise<TickResult> {
 
 /** Publishes without the organizations whose changes could not be read because of the error. */
 async function tickAfter(context: TickContext, error: unknown): Promise<TickResult> {
-  if (error instanceof InsufficientLogError) {
+  if (error instanceof MissingChangesError) {
     await beginHistory(context, error);
     return noChanges;
   }
@@ -226,7 +226,7 @@ async function isolateFailures(context: TickContext): Promise<boolean> {
  */
 async function beginHistory(
   { database, organizations, publication }: TickContext,
-  { now, reason }: InsufficientLogError,
+  { now, reason }: MissingChangesError,
 ): Promise<void> {
   const { tickWatermark } = publication;
   const confirmed = await confirmSnapshot(database, now);

@@ -1,6 +1,6 @@
 import PQueue from 'p-queue';
 import { isOutOfMemory } from '../../src/duckdb/memory.ts';
-import { InsufficientLogError } from '../capture/log-sufficiency.ts';
+import { MissingChangesError } from '../capture/missing-changes.ts';
 import { isDataError, isFileDamage } from '../describe-failure.ts';
 import { dueBuild, mayCompact, type Organization, requireLoad } from '../organization.ts';
 import { maxUncompactedBytes, TooManyBytesError } from '../tick/byte-limits.ts';
@@ -67,7 +67,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       reports.succeeded(organization, 'build');
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof InsufficientLogError) requireLoad(organization, error.reason);
+      if (error instanceof MissingChangesError) requireLoad(organization, error.reason);
       else if (error instanceof TooManyBytesError || isOutOfMemory(error)) {
         requireLoad(organization, 'too many changes to merge');
       } else {

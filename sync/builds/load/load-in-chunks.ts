@@ -16,7 +16,7 @@ import {
 } from '../../../src/purchase-store/format/encode-sql.ts';
 import { entriesOfBase } from '../../../src/purchase-store/format/layout.ts';
 import { commitToken, confirmSnapshot } from '../../capture/history-token.ts';
-import { whyUnreadableSince } from '../../capture/log-sufficiency.ts';
+import { whyChangesMissing } from '../../capture/missing-changes.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
 import { type BaseFile, fitRowGroups, resetBase } from '../base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
@@ -49,7 +49,7 @@ export async function loadInChunks(
 ): Promise<LoadProgress> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
   const { progress: begun } = file;
-  if (begun === null || (await whyUnreadableSince(database, begun.since)) !== null) {
+  if (begun === null || (await whyChangesMissing(database, begun.since)) !== null) {
     await begin(file, options);
   }
   let progress = file.progress as LoadProgress;

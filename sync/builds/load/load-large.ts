@@ -11,7 +11,7 @@ import {
 } from '../../../src/purchase-store/format/relations.ts';
 import { type Bases, openStore } from '../../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../../capture/changed-purchases.ts';
-import { InsufficientLogError, readSince } from '../../capture/log-sufficiency.ts';
+import { MissingChangesError, readSince } from '../../capture/missing-changes.ts';
 import type { Watermark } from '../../capture/watermark.ts';
 import { isFileDamage } from '../../describe-failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
@@ -103,7 +103,7 @@ export async function loadLarge(
 
 /** Whether the load must begin again: another failure says nothing about the rows. */
 const isBaseUnusable = (error: unknown): boolean =>
-  [WrongLoadError, UnreadableError, InsufficientLogError].some((kind) => error instanceof kind) ||
+  [WrongLoadError, UnreadableError, MissingChangesError].some((kind) => error instanceof kind) ||
   isFileDamage(error);
 
 /** Merges the log of a load into another base, and begins another log. */
