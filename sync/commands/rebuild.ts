@@ -57,7 +57,7 @@ export async function rebuildOrganization(
     respondedAt = performance.now();
     const response = await requestFromWorker(
       settings.dataDirectory,
-      { organizationId, isWrong: differsFromPostgres },
+      { organizationId, differsFromPostgres },
       isWorkerRunning,
       stopped,
     ).catch(orStopped('Stopped. The worker completes the rebuild nonetheless.'));

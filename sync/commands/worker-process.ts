@@ -24,7 +24,7 @@ import {
   waitForCommandLock,
   workerSettings,
 } from '../lock/worker-lock.ts';
-import { readMappingFailures } from '../status/mapping-failures.ts';
+import { readMappingFailures } from '../status/mapped-table-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
 import { openWorkerStore, type WorkerStore } from './stores.ts';
 

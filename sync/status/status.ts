@@ -12,7 +12,7 @@ import {
   type VerificationRecord,
 } from '../verification/verification-record.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
-import { type MappingFailures, readMappingFailures } from './mapping-failures.ts';
+import { type MappingFailures, readMappingFailures } from './mapped-table-failures.ts';
 import {
   type PublishedStatus,
   type PublishedStore,

@@ -31,7 +31,7 @@ export function createRequestHandlers(options: {
   const takeCommandRequests = async (): Promise<void> => {
     for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
       void options
-        .rebuild(request.organizationId, request.isWrong)
+        .rebuild(request.organizationId, request.differsFromPostgres)
         .then(
           () => respond(null),
           async (error) => {

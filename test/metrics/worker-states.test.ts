@@ -55,7 +55,7 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
     const { until } = await startWorker();
     await until(({ value }) => value(inState('live')) === 2);
 
-    const request = { organizationId, isWrong: false };
+    const request = { organizationId, differsFromPostgres: false };
     const { signal } = new AbortController();
     const rebuilt = requestFromWorker(directory, request, async () => true, signal);
     await until(({ value }) => value(inState('rebuilding')) === 1);

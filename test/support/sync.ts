@@ -13,7 +13,7 @@ import {
   type FileStoreOptions,
 } from '../../sync/files/file-store.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
-import { readMappingFailures } from '../../sync/status/mapping-failures.ts';
+import { readMappingFailures } from '../../sync/status/mapped-table-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker/worker.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 

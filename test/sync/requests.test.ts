@@ -33,7 +33,7 @@ import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
 
 const requestRebuild = (directory: string, organizationId: bigint) => {
-  const request = { organizationId, isWrong: false };
+  const request = { organizationId, differsFromPostgres: false };
   return requestFromWorker(directory, request, async () => true, AbortSignal.timeout(50_000));
 };
 
