@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
-import { firstAvailable } from '../../src/engines/first-available.ts';
+import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
@@ -57,7 +57,7 @@ const it = verifiedTest
     onCleanup(() => close());
     return async () => {
       const duckdb = await createTestDuckDBEngine(directory, { onError: () => {} });
-      const purchases = firstAvailable(duckdb, createPostgresEngine(pool));
+      const purchases = createFallbackEngine(duckdb, createPostgresEngine(pool));
       const api = await createTestApi(pool, directory, {
         services: testServices(pool, purchases),
         log: createRecordedLog(),
