@@ -7,7 +7,7 @@ import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../organization.ts';
 import { maxTickBytesOfOne, TooManyBytesError } from './byte-limits.ts';
 import type { ChangeGap, Prepared } from './store.ts';
-import type { TickContext } from './tick.ts';
+import type { TickContext } from './tick-steps.ts';
 
 /**
  * Completes the gaps with the changes up to the snapshot of `source`. A gap stays incomplete if the change

@@ -12,7 +12,7 @@ import {
   readChanges,
   selectOrganizations,
   type TickContext,
-} from './tick.ts';
+} from './tick-steps.ts';
 
 /**
  * Publishes the changes of organizations that are behind and have the watermark `since`, so that they

@@ -10,18 +10,18 @@ import {
   readRowHashes,
 } from './comparison.ts';
 import {
+  DamagedGenerationError,
   IncomparableError,
   type PublishedContent,
   type PublishedContents,
   type RowHash,
-  UnreadableError,
 } from './published-content.ts';
 
 export const verificationStates = [
   'equal',
   'differs',
   'not published',
-  /** The published generation cannot be read, or contradicts itself. */
+  /** The published generation is damaged: a file cannot be read, or contradicts itself. */
   'unreadable',
   'not comparable',
 ] as const;
@@ -70,7 +70,7 @@ export async function verifyOrganization(options: VerifyOptions): Promise<Verifi
     await compareInParts({ maxWaitMs: 30_000, ...options, contents }, found);
     return { ...found, state: found.differing === 0 ? 'equal' : 'differs', reason: null };
   } catch (error) {
-    if (error instanceof UnreadableError) {
+    if (error instanceof DamagedGenerationError) {
       return { ...found, state: 'unreadable', reason: error.message };
     }
     if (!(error instanceof IncomparableError)) throw error;

@@ -25,8 +25,8 @@ export function createRequestHandlers(options: {
 }) {
   const { dataDirectory, shard, store, organizations, builds, signal, log } = options;
   const takenRequests: TakenRequests = new Map();
-  /** Reports that were logged. */
-  const unreadable = new Set<string>();
+  /** Paths of reports whose failure was logged. */
+  const loggedPaths = new Set<string>();
 
   const takeCommandRequests = async (): Promise<void> => {
     for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
@@ -47,8 +47,8 @@ export function createRequestHandlers(options: {
     let reports: ReadonlyMap<bigint, string>;
     try {
       reports = takeDamageReports(dataDirectory, options.isMine, (path, error) => {
-        if (unreadable.has(path)) return;
-        unreadable.add(path);
+        if (loggedPaths.has(path)) return;
+        loggedPaths.add(path);
         log.error({ file: path, err: error }, 'cannot read or remove a report of damaged files');
       });
     } catch (error) {

@@ -13,13 +13,13 @@ import { refreshOrganizations } from '../tick/organization-list.ts';
 import type { Publication } from '../tick/publication.ts';
 import { startPublication } from '../tick/start-publication.ts';
 import type { Store } from '../tick/store.ts';
+import { runTick } from '../tick/tick.ts';
 import {
   defaultMaxTickChanges,
   noChanges,
-  runTick,
   type TickContext,
   type TickResult,
-} from '../tick/tick.ts';
+} from '../tick/tick-steps.ts';
 import type { Reports } from './status-reports.ts';
 import { every } from './timers.ts';
 

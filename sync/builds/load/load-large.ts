@@ -20,7 +20,7 @@ import type { Organization } from '../../organization.ts';
 import { maxLogBytes } from '../../tick/byte-limits.ts';
 import type { Prepared } from '../../tick/store.ts';
 import { fileContent } from '../../verification/file-content.ts';
-import { UnreadableError } from '../../verification/published-content.ts';
+import { DamagedGenerationError } from '../../verification/published-content.ts';
 import { requireEqual, requireTotals, WrongLoadError } from '../../verification/verify.ts';
 import {
   closeBase,
@@ -103,8 +103,9 @@ export async function loadLarge(
 
 /** Whether the load must begin again: another failure says nothing about the rows. */
 const isBaseUnusable = (error: unknown): boolean =>
-  [WrongLoadError, UnreadableError, MissingChangesError].some((kind) => error instanceof kind) ||
-  isFileDamage(error);
+  [WrongLoadError, DamagedGenerationError, MissingChangesError].some(
+    (kind) => error instanceof kind,
+  ) || isFileDamage(error);
 
 /** Merges the log of a load into another base, and begins another log. */
 async function mergeLog(
