@@ -172,6 +172,22 @@ export const mayCompact = (organization: Organization): boolean =>
   !organization.work.isSaving &&
   isDue(organization.work.failed, 'compaction');
 
+/**
+ * The states that `status` and metrics show, the first that applies:
+ *
+ * | phase, or build                        | state             | leaves by                     |
+ * |----------------------------------------|-------------------|-------------------------------|
+ * | any; the last build or join failed     | `failed`          | an attempt that succeeds      |
+ * | a load runs, and nothing is published  | `loading`         | its end                       |
+ * | a load runs, and files are published   | `rebuilding`      | its end                       |
+ * | a catch-up runs                        | `catching up`     | its end                       |
+ * | a compaction runs                      | `compacting`      | its end                       |
+ * | `following`                            | `live`            |                               |
+ * | `behind`, `far behind`                 | `catching up`     | a join; a catch-up            |
+ * | `load required`                        | `waiting to load` | a load that has a slot        |
+ *
+ * Instead of these, `status` shows `not captured`, `damaged` or `stopped` (sync/status/status.ts).
+ */
 const statesOfPhases: Readonly<Record<Phase, OrganizationState>> = {
   following: 'live',
   behind: 'catching up',

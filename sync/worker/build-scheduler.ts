@@ -21,7 +21,10 @@ const defaultMaxLogRecords = 20_000;
 /** Fewer changes are not compacted: each compaction writes all purchases again. */
 const minChangedShare = 0.02;
 
-/** Decides when organizations are built. */
+/**
+ * Starts the builds that are due, and repeats those that failed. `dueBuild` (sync/organization.ts) decides which
+ * load or catch-up comes next, `compactIfDue` when a compaction does.
+ */
 export function createBuildScheduler(options: BuildSchedulerOptions) {
   const { builder, reports, metrics, signal, onDamage } = options;
   const { maxLogRecords = defaultMaxLogRecords } = options;

@@ -8,6 +8,7 @@ import {
 } from '../../sync/verification/verification-record.ts';
 import { nothingFound, repair } from '../../sync/verification/verify.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
+import { withBuilder } from '../support/held-builds.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import {
@@ -217,15 +218,12 @@ describe('a difference that a verification has found', () => {
         expect(recorded()).toBeUndefined();
       },
       {
-        replace: ({ builder }) => ({
-          builder: {
-            ...builder,
-            load: async (...args) => {
-              if (isDiskFull) throw new Error('ENOSPC');
-              return builder.load(...args);
-            },
+        replace: withBuilder((builder) => ({
+          load: async (...args) => {
+            if (isDiskFull) throw new Error('ENOSPC');
+            return builder.load(...args);
           },
-        }),
+        })),
       },
     );
   });
