@@ -90,7 +90,11 @@ export function follow(worker: Pick<Worker, 'run'>): () => Promise<void> {
 }
 
 /** Publishes the purchases of every organization with a temporary worker. */
-export async function syncOnce(database: Database, dataDirectory: string): Promise<void> {
-  const worker = await createTestWorker(database, dataDirectory);
+export async function syncOnce(
+  database: Database,
+  dataDirectory: string,
+  options: TestWorkerOptions = {},
+): Promise<void> {
+  const worker = await createTestWorker(database, dataDirectory, options);
   await worker.syncAll().finally(() => worker.close());
 }

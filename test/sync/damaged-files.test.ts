@@ -30,7 +30,7 @@ import { expectEqual } from '../support/published.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import {
-  addPurchases,
+  addVariedPurchases,
   openPublishedShop,
   type PublishedShop,
   verifiedTest,
@@ -161,7 +161,7 @@ const writeVersion5: Damage = ({ folder }) => {
 /** Publishes a base, and changes in the log. */
 const publishWithLog = async (shop: PublishedShop): Promise<void> => {
   const { database, organization } = shop;
-  await addPurchases(shop, 50);
+  await addVariedPurchases(shop, 50);
   await shop.sync();
   await database.pool.query(
     `update purchases set utm_source = 'changed' where organization_id = $1 and id % 3 = 0`,
@@ -177,7 +177,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     const { pool } = published.database;
     const other = await addOrganization(pool);
     await addPurchase(pool, other, { customer_id: await addCustomer(pool, other) });
-    await addPurchases(published, 400);
+    await addVariedPurchases(published, 400);
     await published.sync([published.organization, other]);
     const { log } = published.current();
     const spillDirectory = `${published.directory}/spill/forge`;
@@ -210,7 +210,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     onTestFinished,
   }) => {
     const { directory, organization } = published;
-    await addPurchases(published, 3);
+    await addVariedPurchases(published, 3);
     await published.sync();
     const duckdb = await createTestDuckDBEngine(directory, { onError: () => {} });
     onTestFinished(() => duckdb.close());
@@ -232,7 +232,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
       const published = file === 'base' ? withBase : publishedInLog;
       const path = () => (file === 'base' ? published.basePath() : published.logPath());
       const firstByte = file === 'base' ? firstBlock : 0;
-      await addPurchases(published, 2_200);
+      await addVariedPurchases(published, 2_200);
       await published.sync();
       const reader = await startReader();
       const expected = await reader.getAll();
@@ -271,8 +271,8 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     const { database, directory, organization } = published;
     const { pool } = database;
     const other = openPublishedShop(database, directory, await addOrganization(pool));
-    await addPurchases(other, 1);
-    await addPurchases(published, 400);
+    await addVariedPurchases(other, 1);
+    await addVariedPurchases(published, 400);
     await published.sync([organization, other.organization]);
     const { base } = published.current();
     const spillDirectory = `${directory}/spill/forge`;
@@ -360,7 +360,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     startReader,
     startWorker,
   }) => {
-    await addPurchases(published, 50);
+    await addVariedPurchases(published, 50);
     await published.sync();
     const { log } = published.current();
     truncateSync(published.logPath(), 0);
@@ -396,7 +396,7 @@ describe('an API that has a damaged base open', { tags: ['slow'] }, () => {
         [organization, customer],
       );
       await published.sync();
-      await addPurchases(published, 3);
+      await addVariedPurchases(published, 3);
       await published.sync();
       const undamaged = await startReader();
       const expected = await undamaged.get(readsPreviousChanges);

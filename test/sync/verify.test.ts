@@ -12,7 +12,7 @@ import { withBuilder } from '../support/held-builds.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import {
-  addPurchases,
+  addVariedPurchases,
   keepFolder,
   openPublishedShop,
   verifiedTest,
@@ -24,7 +24,7 @@ const it = verifiedTest
   /** A base with 30 purchases. The log changes five of them and deletes another. */
   .extend('changed', { scope: 'file' }, async ({ database, directory, shop }) => {
     const published = openPublishedShop(database, directory, shop.organizationId);
-    const ids = await addPurchases(published, 30);
+    const ids = await addVariedPurchases(published, 30);
     await published.sync();
     const id = ids[10] as bigint;
     const { pool } = database;
@@ -64,7 +64,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     otherShop: { organizationId: other },
   }) => {
     const { pool } = published.database;
-    const ids = await addPurchases(published, 40);
+    const ids = await addVariedPurchases(published, 40);
     await published.sync([published.organization, other]);
     await pool.query('update purchases set purchase_value_in_cents = 1 where id = $1', [ids[1]]);
     await pool.query('update purchases set created_at = now() where id = $1', [ids[2]]);
@@ -82,7 +82,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
        select $1, organization_id, customer_id, 7 from purchases where id = $2`,
       [ids[6], ids[7]],
     );
-    await addPurchases(published, 2);
+    await addVariedPurchases(published, 2);
     // Six old ids, the new id of one of these, and two new purchases.
     const changedSince = 9;
     expect(await published.verify()).toMatchObject({ ...equal, purchases: 34, changedSince });
@@ -93,7 +93,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
   });
 
   it('waits for the next generation if the change log is incomplete', async ({ published }) => {
-    await addPurchases(published, 10);
+    await addVariedPurchases(published, 10);
     await published.sync();
     await published.database.pool.query('truncate purchases');
     expect(await published.verify()).toMatchObject({
@@ -101,7 +101,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
       reason: expect.stringMatching(/the table purchases was replaced or rewritten$/),
     });
     const later = published.verify({ maxWaitMs: 60_000 });
-    await addPurchases(published, 3);
+    await addVariedPurchases(published, 3);
     await published.sync();
     expect(await later).toMatchObject({ ...equal, purchases: 3 });
   });
@@ -120,7 +120,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     timeout: 180_000,
   }, async ({ published, otherShop: { organizationId: other } }) => {
     const { pool } = published.database;
-    await addPurchases(published, 120);
+    await addVariedPurchases(published, 120);
     await addCustomer(pool, other);
     await published.sync([published.organization, other]);
     const stop = new AbortController();
@@ -188,7 +188,7 @@ describe('a verification of a base and a log', () => {
   it('reports equality if only a row of the base is damaged that the log supersedes', {
     tags: ['slow'],
   }, async ({ published }) => {
-    const [id] = await addPurchases(published, 3);
+    const [id] = await addVariedPurchases(published, 3);
     await published.sync();
     await published.database.pool.query(`update purchases set order_number = 'new' where id = $1`, [
       id,
