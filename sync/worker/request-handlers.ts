@@ -6,7 +6,7 @@ import { describeFailure } from '../describe-failure.ts';
 import { damagedFiles, type Organizations } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
-import { type TakenRequests, takeRequests } from './requests.ts';
+import { type TakenRequests, takeRequests } from './rebuild-requests.ts';
 
 /** A second rebuild within this time would not repair what the first one did not. */
 const damageIntervalMs = 600_000;

@@ -4,7 +4,7 @@ import { describe, expect, vi } from 'vitest';
 import { superviseWorker } from '../../src/commands/worker-supervisor.ts';
 import { readSettings, requireDatabaseUrl } from '../../src/settings/settings.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
-import { requestFromWorker } from '../../sync/worker/requests.ts';
+import { requestFromWorker } from '../../sync/worker/rebuild-requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 

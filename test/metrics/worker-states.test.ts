@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
-import { requestFromWorker } from '../../sync/worker/requests.ts';
+import { requestFromWorker } from '../../sync/worker/rebuild-requests.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { scraperOf } from '../support/metrics.ts';
 import { addPurchases } from '../support/shop.ts';
