@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { ClickHouseEngine } from './engines/clickhouse/engine.ts';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
-import { firstAvailable } from './engines/first-available.ts';
+import { createFallbackEngine } from './engines/fallback-engine.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
 import type { QueryQueueOptions } from './engines/query-queue.ts';
 import { createExportWriter } from './exports/export-process.ts';
@@ -107,8 +107,8 @@ export async function startServer(
   });
   const state = { duckdb, clickhouse, postgres, oldestServed, pools };
   const metrics = registry && createApiMetrics(registry, state);
-  const withFiles = firstAvailable(duckdb, postgres, metrics?.onFallback);
-  const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
+  const withFiles = createFallbackEngine(duckdb, postgres, metrics?.onFallback);
+  const purchases = clickhouse === null ? withFiles : createFallbackEngine(clickhouse, withFiles);
   const changes =
     clickhouse === null
       ? createChangeFeed({

@@ -24,7 +24,7 @@ import {
   withOnlyWorker,
   withWorkerContext,
 } from './commands/worker-process.ts';
-import { describeFailure, type Failure } from './failure.ts';
+import { describeFailure, type Failure } from './describe-failure.ts';
 import { createWorkerMetrics } from './metrics/metrics.ts';
 import { isHealthy } from './status/health.ts';
 import { readStatus } from './status/status.ts';

@@ -1,6 +1,5 @@
-import { backoffMs } from '../src/process/backoff.ts';
+import { type FailedAttempts, isDue } from './attempts.ts';
 import type { Watermark } from './capture/watermark.ts';
-import { describeFailure } from './failure.ts';
 import type { OrganizationReport, OrganizationState } from './status/worker-state.ts';
 
 /**
@@ -26,9 +25,6 @@ type Phase = 'following' | 'behind' | 'far behind' | 'load required';
  */
 export type BuildKind = 'load' | 'catch up' | 'compact';
 
-/** What a worker repeats, with a pause that grows with each failure. */
-export type Attempted = 'join' | 'build' | 'compaction';
-
 /** The failures of a build, by organization. Organizations without a failure are published. */
 export type BuildFailures = ReadonlyMap<bigint, unknown>;
 
@@ -39,12 +35,6 @@ export type Build = {
   /** Null while the build waits for a slot. */
   state: OrganizationState | null;
   progress: OrganizationReport['progress'];
-};
-
-type Attempts = {
-  readonly failure: NonNullable<OrganizationReport['failure']>;
-  /** Monotonic milliseconds. */
-  notBefore: number;
 };
 
 /** What the worker does, has to do, and failed to do for an organization. */
@@ -59,8 +49,8 @@ type Work = {
   loadsAlone: boolean;
   /** What the change log must retain for a load or catch-up that has not succeeded. */
   retention: Retention | null;
-  /** The last attempts, if they failed. */
-  readonly failed: Record<Attempted, Attempts | null>;
+  /** Failed attempts, and the pauses after them (attempts.ts). */
+  readonly failed: FailedAttempts;
   /** Reports of damage are ignored until then, in monotonic milliseconds. */
   ignoresDamageUntil: number;
   /** When its last verification began, in monotonic milliseconds; null if this worker began none. */
@@ -164,48 +154,13 @@ export function exceptionsOf(organizations: Organizations): Organization[] {
   return exceptions;
 }
 
-/** Whether the pause after the last failure is over. */
-export const isDue = ({ work }: Organization, attempted: Attempted): boolean =>
-  performance.now() >= (work.failed[attempted]?.notBefore ?? 0);
-
-/** Notes a failure, and when the next attempt is due. Returns it with the pause, in milliseconds. */
-export function noteFailure({ work }: Organization, attempted: Attempted, error: unknown) {
-  const attempts = (work.failed[attempted]?.failure.attempts ?? 0) + 1;
-  const pauseMs = backoffMs(attempts);
-  const now = Date.now();
-  const failure = {
-    ...describeFailure(error),
-    attempts,
-    at: new Date(now).toISOString(),
-    retryAt: new Date(now + pauseMs).toISOString(),
-  };
-  work.failed[attempted] = { failure, notBefore: performance.now() + pauseMs };
-  return { failure, pauseMs };
-}
-
-/** Notes a success. True if the last attempt had failed. */
-export function noteSuccess({ work }: Organization, attempted: Attempted): boolean {
-  const hadFailed = work.failed[attempted] !== null;
-  work.failed[attempted] = null;
-  // After a build, the organization follows.
-  if (attempted === 'build') work.failed.join = null;
-  return hadFailed;
-}
-
-export function endPauses(organizations: Organizations): void {
-  for (const { work } of organizations.values()) {
-    for (const attempts of Object.values(work.failed))
-      if (attempts !== null) attempts.notBefore = 0;
-  }
-}
-
 /**
  * The build that is due by the phase, or because it was requested; null if there is none, if one runs, or
  * during the pause after a failure.
  */
 export function dueBuild(organization: Organization): 'load' | 'catch up' | null {
   const { phase, work } = organization;
-  if (work.build !== null || !isDue(organization, 'build')) return null;
+  if (work.build !== null || !isDue(work.failed, 'build')) return null;
   if (phase === 'load required' || work.requestedLoad !== null) return 'load';
   return phase === 'far behind' ? 'catch up' : null;
 }
@@ -215,8 +170,24 @@ export const mayCompact = (organization: Organization): boolean =>
   organization.phase !== 'load required' &&
   organization.work.build === null &&
   !organization.work.isSaving &&
-  isDue(organization, 'compaction');
+  isDue(organization.work.failed, 'compaction');
 
+/**
+ * The states that `status` and metrics show, the first that applies:
+ *
+ * | phase, or build                        | state             | leaves by                     |
+ * |----------------------------------------|-------------------|-------------------------------|
+ * | any; the last build or join failed     | `failed`          | an attempt that succeeds      |
+ * | a load runs, and nothing is published  | `loading`         | its end                       |
+ * | a load runs, and files are published   | `rebuilding`      | its end                       |
+ * | a catch-up runs                        | `catching up`     | its end                       |
+ * | a compaction runs                      | `compacting`      | its end                       |
+ * | `following`                            | `live`            |                               |
+ * | `behind`, `far behind`                 | `catching up`     | a join; a catch-up            |
+ * | `load required`                        | `waiting to load` | a load that has a slot        |
+ *
+ * Instead of these, `status` shows `not captured`, `damaged` or `stopped` (sync/status/status.ts).
+ */
 const statesOfPhases: Readonly<Record<Phase, OrganizationState>> = {
   following: 'live',
   behind: 'catching up',

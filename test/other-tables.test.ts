@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { type Database, withConnection } from '../src/postgres/connection/pool.ts';
 import { createOrganization } from '../src/postgres/organizations.ts';
 import { createWorkerMetrics } from '../sync/metrics/metrics.ts';
-import { readMappingFailures } from '../sync/status/mapping-failures.ts';
+import { readMappingFailures } from '../sync/status/mapped-table-failures.ts';
 import { readStatus } from '../sync/status/status.ts';
 import { formatStatus } from '../sync/status/status-table.ts';
 import {

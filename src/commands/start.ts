@@ -9,7 +9,7 @@ import { requireDatabase } from '../postgres/connection/require-database.ts';
 import { createApiKey } from '../postgres/keys/api-keys.ts';
 import { listOrganizations, type OrganizationRow } from '../postgres/organizations.ts';
 import { migrate } from '../postgres/schema/migrate.ts';
-import { diskProblem } from '../process/disk-reserve.ts';
+import { diskProblem } from '../process/disk-space.ts';
 import { createLog, logProcessEvents } from '../process/log.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { writePrivateFile } from '../process/private-files.ts';

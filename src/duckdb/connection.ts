@@ -49,7 +49,7 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
 }
 
 /** Closes the connection when `work` has ended. */
-export async function withConnection<Result>(
+export async function withDuckDBConnection<Result>(
   instance: DuckDBInstance,
   work: (connection: DuckDBConnection) => Promise<Result>,
 ): Promise<Result> {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
-import { detach, quotePath, withConnection } from './connection.ts';
+import { detach, quotePath, withDuckDBConnection } from './connection.ts';
 
 /** An attached file, until it is released. */
 export type SharedFile<Content> = {
@@ -35,7 +35,7 @@ export function createSharedFiles<Content>(
   const exclusively = new PQueue({ concurrency: 1 });
 
   const attach = (path: string): Promise<Attached> =>
-    withConnection(instance, async (connection) => {
+    withDuckDBConnection(instance, async (connection) => {
       const catalog = `shared_${randomBytes(6).toString('hex')}`;
       await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
       try {
@@ -51,7 +51,7 @@ export function createSharedFiles<Content>(
     if (file.users > 0) return;
     attached.delete(path);
     close(file.content);
-    await withConnection(instance, (connection) => detach(connection, file.catalog));
+    await withDuckDBConnection(instance, (connection) => detach(connection, file.catalog));
   };
 
   return {

@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { freeBytes } from '../process/disk-reserve.ts';
+import { freeBytes } from '../process/disk-space.ts';
 
 const readBytes = 128 * 1024;
 /** Of bytes that the reader has not read. */

@@ -1,7 +1,7 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Registry } from 'prom-client';
 import sql from 'sql-template-tag';
-import { queryRows, withConnection } from '../duckdb/connection.ts';
+import { queryRows, withDuckDBConnection } from '../duckdb/connection.ts';
 import { addGauge, queriedReadings, type Readings } from './registry.ts';
 
 /** Adds the memory of the instance that `current` returns; no values while it returns null. */
@@ -13,7 +13,7 @@ export function addDuckDBMemory(registry: Registry, current: () => DuckDBInstanc
     const sums = sql`
       select sum(memory_usage_bytes)::bigint, sum(temporary_storage_bytes)::bigint
       from duckdb_memory()`;
-    const [row] = await withConnection(instance, (connection) => queryRows(connection, sums));
+    const [row] = await withDuckDBConnection(instance, (connection) => queryRows(connection, sums));
     return [
       [{ storage: 'memory' }, Number(row?.[0])],
       [{ storage: 'disk' }, Number(row?.[1])],

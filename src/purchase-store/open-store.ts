@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { detach, withConnection } from '../duckdb/connection.ts';
+import { detach, withDuckDBConnection } from '../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
 import {
   type Applied,
@@ -49,7 +49,7 @@ export function createBases<Content>(
 
   const createEmpty = async (): Promise<Content> => {
     const create = `attach ':memory:' as ${emptyBase}; ${createBaseLayout(emptyBase)}`;
-    await withConnection(instance, (connection) => connection.run(create));
+    await withDuckDBConnection(instance, (connection) => connection.run(create));
     return open(null);
   };
 

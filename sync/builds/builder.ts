@@ -27,7 +27,7 @@ export type Builder = {
   load(organizations: readonly Organization[], options: BuildOptions): Promise<Prepared[]>;
   /**
    * Adds the changes since the organization's watermark to a copy of what is published. Rejects with
-   * InsufficientLogError or TooManyBytesError if the organization must be loaded.
+   * MissingChangesError or TooManyBytesError if the organization must be loaded.
    */
   catchUp(organization: Organization, tick: number, options: BuildOptions): Promise<Prepared>;
   /** Merges the changes of published ticks. */

@@ -7,7 +7,7 @@ import { organizationDirectory } from '../../src/purchase-store/format/current.t
 import { DamagedLogError } from '../../src/purchase-store/format/log.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
-import { readSince } from '../capture/log-sufficiency.ts';
+import { readSince } from '../capture/missing-changes.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { FileStore } from '../files/file-store.ts';
 import { createLogFile, type NewLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';

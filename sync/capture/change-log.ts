@@ -8,7 +8,7 @@ import {
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { unseenBy } from './changed-purchases.ts';
 import { isTokenKnown } from './history-token.ts';
-import { isPrunedBeyond, whyOfOtherHistory } from './log-sufficiency.ts';
+import { isPrunedBeyond, whyOfOtherHistory } from './missing-changes.ts';
 import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';
 

@@ -3,7 +3,7 @@ import { to as copyTo } from 'pg-copy-streams';
 import sql, { type Sql } from 'sql-template-tag';
 import { maxPurchaseLineBytes } from '../../src/domain/purchase.ts';
 import { purchaseExpressions } from '../../src/postgres/lists/purchase-select-list.ts';
-import { OversizedRowError } from '../failure.ts';
+import { OversizedRowError } from '../describe-failure.ts';
 import { isUpsert, type Records } from './log-records.ts';
 import { setLocal } from './transaction-settings.ts';
 

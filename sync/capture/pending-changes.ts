@@ -4,7 +4,7 @@ import type { CaptureProblem } from '../../src/postgres/capture/capture.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { sourceIdentity } from '../../src/postgres/connection/source-identity.ts';
 import { isTokenKnown } from './history-token.ts';
-import { isPrunedBeyond } from './log-sufficiency.ts';
+import { isPrunedBeyond } from './missing-changes.ts';
 import { problemOf, type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
 import type { Watermark } from './watermark.ts';
 

@@ -8,7 +8,7 @@ import {
 } from '../../src/postgres/capture/capture.ts';
 import { databaseIdentity, timeline } from '../../src/postgres/connection/source-identity.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
-import { CaptureError } from '../failure.ts';
+import { CaptureError } from '../describe-failure.ts';
 import type { SourceSnapshot } from './watermark.ts';
 
 /** Columns of one row: the snapshot of the statement, its instant, and the state of capture. */

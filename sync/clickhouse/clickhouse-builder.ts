@@ -9,7 +9,7 @@ import { buildWriter } from '../../src/engines/clickhouse/schema.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import type { Builder, BuildOptions } from '../builds/builder.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
-import { readSince } from '../capture/log-sufficiency.ts';
+import { readSince } from '../capture/missing-changes.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../organization.ts';
 import type { Prepared } from '../tick/store.ts';

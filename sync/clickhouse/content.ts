@@ -12,10 +12,10 @@ import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { hashInClickHouse } from '../verification/checksums.ts';
 import {
+  DamagedGenerationError,
   type PublishedContent,
   type PublishedContents,
   type PublishedGeneration,
-  UnreadableError,
 } from '../verification/published-content.ts';
 import { inStore, type PurchaseRange } from '../verification/purchase-range.ts';
 import { excludePurchases } from './excluded-purchases.ts';
@@ -50,14 +50,14 @@ const damageTypes = [
   'POTENTIALLY_BROKEN_DATA_PART',
 ];
 
-/** Its queries reject with UnreadableError if a part of a table is damaged. */
+/** Its queries reject with DamagedGenerationError if a part of a table is damaged. */
 const detectingDamage = (clickhouse: ClickHouse): ClickHouse => ({
   ...clickhouse,
   query: (...args) =>
     clickhouse.query(...args).catch((error) => {
       const type = error instanceof ClickHouseError ? (error.type ?? '') : '';
       if (!damageTypes.includes(type)) throw error;
-      throw new UnreadableError(`ClickHouse cannot read rows: ${type}`);
+      throw new DamagedGenerationError(`ClickHouse cannot read rows: ${type}`);
     }),
 });
 
@@ -115,5 +115,7 @@ async function requireSupersededRows(clickhouse: ClickHouse, rows: GenerationRow
       )
       group by id, hash having sum(sign) <> 0)`);
   if (Number(row?.[0]) === 0) return;
-  throw new UnreadableError(`${row?.[0]} superseded rows differ from those that they supersede`);
+  throw new DamagedGenerationError(
+    `${row?.[0]} superseded rows differ from those that they supersede`,
+  );
 }

@@ -4,7 +4,7 @@ import { destroyConnections } from '../../src/postgres/connection/pool.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { readWorkers } from '../lock/worker-lock.ts';
-import { requestFromWorker } from '../worker/requests.ts';
+import { requestFromWorker } from '../worker/rebuild-requests.ts';
 import { type WorkerContext, withOnlyWorker } from './worker-process.ts';
 
 const responseTimeoutMs = 5_000;
@@ -57,7 +57,7 @@ export async function rebuildOrganization(
     respondedAt = performance.now();
     const response = await requestFromWorker(
       settings.dataDirectory,
-      { organizationId, isWrong: differsFromPostgres },
+      { organizationId, differsFromPostgres },
       isWorkerRunning,
       stopped,
     ).catch(orStopped('Stopped. The worker completes the rebuild nonetheless.'));

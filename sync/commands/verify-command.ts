@@ -3,7 +3,7 @@ import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { OrganizationRow } from '../../src/postgres/organizations.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
-import { describeFailure } from '../failure.ts';
+import { describeFailure } from '../describe-failure.ts';
 import { writeVerificationRecord } from '../verification/verification-record.ts';
 import {
   nothingFound,

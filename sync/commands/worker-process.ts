@@ -15,7 +15,7 @@ import { requireSameUser, restrictFolders } from '../../src/process/private-file
 import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { workerMemory } from '../../src/settings/memory-needs.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings/settings.ts';
-import { CaptureError, describeFailure } from '../failure.ts';
+import { CaptureError, describeFailure } from '../describe-failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
 import { OwnershipError } from '../files/ownership.ts';
 import {
@@ -24,7 +24,7 @@ import {
   waitForCommandLock,
   workerSettings,
 } from '../lock/worker-lock.ts';
-import { readMappingFailures } from '../status/mapping-failures.ts';
+import { readMappingFailures } from '../status/mapped-table-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
 import { openWorkerStore, type WorkerStore } from './stores.ts';
 

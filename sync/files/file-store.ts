@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import { requireSpace } from '../../src/process/disk-space.ts';
 import { replaceFile } from '../../src/process/replace-file.ts';
 import {
   type Current,
@@ -22,10 +23,9 @@ import {
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { DamagedFilesError } from '../failure.ts';
+import { DamagedFilesError } from '../describe-failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
-import { requireSpace } from './disk-space.ts';
 import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
 import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
 import { syncToDisk } from './sync-to-disk.ts';

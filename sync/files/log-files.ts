@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { requireSpace } from '../../src/process/disk-space.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
 import { type Current, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
@@ -13,8 +14,7 @@ import {
   scanLog,
 } from '../../src/purchase-store/format/log.ts';
 import type { Records } from '../capture/log-records.ts';
-import { DamagedFilesError } from '../failure.ts';
-import { requireSpace } from './disk-space.ts';
+import { DamagedFilesError } from '../describe-failure.ts';
 
 /** The tick of batches that are visible as soon as CURRENT names their log. */
 export const visibleAtOnce = 0;

@@ -79,7 +79,7 @@ export async function removeOrphanedFolders(
   }
 }
 
-/** Also true if CURRENT is unreadable. */
+/** Also true if CURRENT cannot be read. */
 function isOfOtherDatabase(directory: string, identity: string): boolean {
   try {
     const current = readCurrent(directory, layoutVersion);

@@ -9,7 +9,7 @@ import {
   type Readings,
 } from '../../src/metrics/registry.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
-import type { MappingFailures } from '../status/mapping-failures.ts';
+import type { MappingFailures } from '../status/mapped-table-failures.ts';
 import { type OrganizationState, organizationStates } from '../status/worker-state.ts';
 import type { StoredSize } from '../tick/store.ts';
 import { type Repair, type Verification, verificationStates } from '../verification/verify.ts';

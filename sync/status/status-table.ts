@@ -1,7 +1,7 @@
 import { formatTable } from '../../src/commands/plain-table.ts';
 import { formatDuration } from '../../src/domain/duration.ts';
 import { isOrganizationHealthy } from './health.ts';
-import type { MappingFailures } from './mapping-failures.ts';
+import type { MappingFailures } from './mapped-table-failures.ts';
 import type { OrganizationStatus, Status } from './status.ts';
 import type { WorkerStatus } from './worker-status.ts';
 

@@ -3,16 +3,16 @@ import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import type { OrganizationRow } from '../../src/postgres/organizations.ts';
-import { diskProblem } from '../../src/process/disk-reserve.ts';
+import { diskProblem } from '../../src/process/disk-space.ts';
 import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
-import { describeFailure, type Failure } from '../failure.ts';
+import { describeFailure, type Failure } from '../describe-failure.ts';
 import {
   readVerificationRecord,
   type VerificationRecord,
 } from '../verification/verification-record.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
-import { type MappingFailures, readMappingFailures } from './mapping-failures.ts';
+import { type MappingFailures, readMappingFailures } from './mapped-table-failures.ts';
 import {
   type PublishedStatus,
   type PublishedStore,

@@ -15,7 +15,7 @@ const failure = z.object({
   retryAt: z.iso.datetime(),
 });
 
-/** The states of an organization, as `status` and metrics show them. */
+/** The states of an organization, as `status` and metrics show them. sync/organization.ts has their meaning. */
 export const organizationStates = [
   /** Each tick includes it. */
   'live',

@@ -1,6 +1,7 @@
 /**
  * Bounds of memory, in bytes of log lines. Bounds in rows are not enough: a row may have 70 KB of text,
- * which is 250 times the usual.
+ * which is 250 times the usual. The limits in rows are `defaultMaxTickChanges` (tick-steps.ts) and
+ * `defaultMaxLogRecords` (sync/worker/build-scheduler.ts).
  */
 
 /** The changes that one tick reads: of all organizations together, and of one organization. */

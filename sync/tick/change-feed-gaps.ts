@@ -1,13 +1,13 @@
 import type { Connection } from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { whyMissingIn } from '../capture/missing-changes.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../organization.ts';
 import { maxTickBytesOfOne, TooManyBytesError } from './byte-limits.ts';
 import type { ChangeGap, Prepared } from './store.ts';
-import type { TickContext } from './tick.ts';
+import type { TickContext } from './tick-steps.ts';
 
 /**
  * Completes the gaps with the changes up to the snapshot of `source`. A gap stays incomplete if the change
@@ -23,7 +23,7 @@ export async function completeGaps(
   if (groups.length === 0) return;
   const now = await takeSnapshot(source);
   for (const { since, gaps } of groups) {
-    if ((await whyLogInsufficient(source, since, now)) !== null) continue;
+    if ((await whyMissingIn(source, since, now)) !== null) continue;
     const counts = await countChanges(source, since.snapshot);
     for (const [id, { until }] of gaps) {
       // If `until` is set, the build has bounded its gap already.

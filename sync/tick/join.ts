@@ -1,6 +1,6 @@
 import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
-import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
+import { MissingChangesError, readSince } from '../capture/missing-changes.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { follow, type Organization, requireLoad } from '../organization.ts';
 import { TooManyBytesError } from './byte-limits.ts';
@@ -12,7 +12,7 @@ import {
   readChanges,
   selectOrganizations,
   type TickContext,
-} from './tick.ts';
+} from './tick-steps.ts';
 
 /**
  * Publishes the changes of organizations that are behind and have the watermark `since`, so that they
@@ -43,7 +43,7 @@ export async function joinBehind(
       leaveAfter(context, error.organizationId, error);
       return null;
     }
-    if (!(error instanceof InsufficientLogError)) throw error;
+    if (!(error instanceof MissingChangesError)) throw error;
     for (const organization of joining) requireLoad(organization, error.reason);
     return null;
   });

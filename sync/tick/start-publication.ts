@@ -1,11 +1,9 @@
-import sql, { raw } from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
-import { sourceIdentity } from '../../src/postgres/connection/source-identity.ts';
 import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
-import { isOfShard, type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
+import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
+import { whyChangesMissing } from '../capture/missing-changes.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import {
@@ -18,16 +16,9 @@ import {
   otherSource,
   requireLoad,
 } from '../organization.ts';
+import { readSources } from './organization-list.ts';
 import { createPublication, type Publication } from './publication.ts';
 import type { Store } from './store.ts';
-
-/** The organizations of a shard with their sources, by id. */
-async function readSources(database: Database, shard: Shard): Promise<Map<bigint, string>> {
-  const { rows } = await database.query<{ id: bigint; source: string }>(sql`
-    select id, ${raw(sourceIdentity)} as source from organizations
-    where id % ${shard.of}::bigint = ${shard.number - 1}::bigint order by id`);
-  return new Map(rows.map(({ id, source }) => [id, source]));
-}
 
 /**
  * Continues from the published ticks: organizations whose watermark is the common one follow from
@@ -97,26 +88,10 @@ async function commonWatermark(
   const largest = [...groups.values()].sort((one, other) => other.length - one.length);
   for (const group of largest) {
     const watermark = group[0]?.watermark as Watermark;
-    const reason = await whyUnreadableSince(database, watermark);
+    const reason = await whyChangesMissing(database, watermark);
     if (reason === null) return watermark;
     for (const organization of group) requireLoad(organization, reason);
   }
   const now = await withSnapshot(database, takeSnapshot);
   return confirmSnapshot(database, now);
-}
-
-/** Adds new organizations, and returns those that were deleted. */
-export async function refreshOrganizations(
-  database: Database,
-  shard: Shard,
-  organizations: Organizations,
-): Promise<Organization[]> {
-  const sources = await readSources(database, shard);
-  for (const [id, source] of sources) {
-    // A restored database may give the id to another organization.
-    const known = organizations.get(id);
-    if (known?.source === source) continue;
-    organizations.set(id, newOrganization(id, source, known));
-  }
-  return [...organizations.values()].filter(({ id }) => isOfShard(id, shard) && !sources.has(id));
 }

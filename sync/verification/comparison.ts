@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
 import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { whyMissingIn } from '../capture/missing-changes.ts';
 import { stream } from '../capture/row-stream.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import {
@@ -124,7 +124,7 @@ async function whyNotComparable(
     set local max_parallel_workers_per_gather = 0;
     set local jit = off;
     set local enable_nestloop = off`);
-  return whyLogInsufficient(source, generation, now);
+  return whyMissingIn(source, generation, now);
 }
 
 async function* changedIds(

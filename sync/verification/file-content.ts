@@ -5,10 +5,10 @@ import type { StoreCatalogs } from '../../src/purchase-store/format/relations.ts
 import { checksumInFile, rowHashesInFile } from './checksums.ts';
 import { whyInconsistent } from './consistency.ts';
 import {
+  DamagedGenerationError,
   type PublishedContent,
   type PublishedGeneration,
   type RowHash,
-  UnreadableError,
 } from './published-content.ts';
 
 /** The content of a base and a delta. */
@@ -16,7 +16,7 @@ export function fileContent(options: {
   readonly generation: PublishedGeneration;
   readonly connection: DuckDBConnection;
   readonly catalogs: StoreCatalogs;
-  /** Rejects with UnreadableError if the files are damaged. */
+  /** Rejects with DamagedGenerationError if the files are damaged. */
   readonly reading?: <Result>(work: () => Promise<Result>) => Promise<Result>;
 }): PublishedContent {
   const { generation, connection, catalogs, reading = (work) => work() } = options;
@@ -26,7 +26,7 @@ export function fileContent(options: {
     generation,
     async requireConsistent() {
       const reason = await reading(() => whyInconsistent(connection, catalogs));
-      if (reason !== null) throw new UnreadableError(reason);
+      if (reason !== null) throw new DamagedGenerationError(reason);
     },
     async exclude(changed) {
       await connection.run('create or replace temp table changed (id bigint not null)');

@@ -11,7 +11,7 @@ export type RowHash = readonly [id: bigint, hash: bigint];
 
 /**
  * The purchases of a generation, in a store. They stay readable if the worker publishes another
- * generation. Methods reject with UnreadableError if the generation is damaged.
+ * generation. Methods reject with DamagedGenerationError if the generation is damaged.
  */
 export type PublishedContent = {
   readonly generation: PublishedGeneration;
@@ -31,7 +31,7 @@ export type PublishedContents = {
 };
 
 /** The published generation cannot be read, or contradicts itself. */
-export class UnreadableError extends Error {}
+export class DamagedGenerationError extends Error {}
 
 /** The published generation cannot be compared with Postgres now. */
 export class IncomparableError extends Error {

@@ -22,10 +22,10 @@ import {
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {
+  DamagedGenerationError,
   type PublishedContent,
   type PublishedContents,
   type PublishedGeneration,
-  UnreadableError,
 } from './published-content.ts';
 
 // The worker may replace the files before they are opened. CURRENT then names others.
@@ -88,7 +88,7 @@ export async function openPublishedFiles(
         if (missing !== null && attempt < maxAttempts) continue;
         const isOfLog = error instanceof DamagedLogError || current.base === null;
         const damaged = missing ?? (isOfLog ? current.log : (current.base as string));
-        throw unreadable(error, join(directory, damaged));
+        throw asDamage(error, join(directory, damaged));
       }
     }
   };
@@ -111,7 +111,7 @@ function readPublished(directory: string): Current | null {
   try {
     return readCurrent(directory, layoutVersion);
   } catch (error) {
-    throw unreadable(error, join(directory, 'CURRENT'));
+    throw asDamage(error, join(directory, 'CURRENT'));
   }
 }
 
@@ -128,12 +128,13 @@ function contentOf(
     connection,
     reading: (work) =>
       work().catch((error) => {
-        throw unreadable(error, path);
+        throw asDamage(error, path);
       }),
   });
 }
 
-function unreadable(error: unknown, path: string): unknown {
+/** Names the damaged file. Other errors stay as they are. */
+function asDamage(error: unknown, path: string): unknown {
   if (!isDamage(error) || /INTERRUPT/i.test(String(error))) return error;
-  return new UnreadableError(`${path} cannot be read: ${errorText(error)}`);
+  return new DamagedGenerationError(`${path} cannot be read: ${errorText(error)}`);
 }

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../../src/process/json-file.ts';
@@ -41,4 +42,14 @@ export async function writeVerificationRecord(
   const path = recordFile(dataDirectory, organizationId);
   // A user who may not write to the folder may verify.
   await replaceFile(path, `${JSON.stringify(record)}\n`).catch(() => {});
+}
+
+/** Removes the record of a difference: what differed has been replaced. The next verification writes a new one. */
+export async function removeFoundDifference(
+  dataDirectory: string,
+  organizationId: bigint,
+): Promise<void> {
+  const state = readVerificationRecord(dataDirectory, organizationId)?.state;
+  if (state !== 'differs' && state !== 'unreadable') return;
+  await rm(recordFile(dataDirectory, organizationId), { force: true }).catch(() => {});
 }

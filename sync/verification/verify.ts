@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
 import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
-import { describeFailure } from '../failure.ts';
+import { describeFailure } from '../describe-failure.ts';
 import {
   type ComparedPart,
   type ComparisonOptions,
@@ -10,18 +10,18 @@ import {
   readRowHashes,
 } from './comparison.ts';
 import {
+  DamagedGenerationError,
   IncomparableError,
   type PublishedContent,
   type PublishedContents,
   type RowHash,
-  UnreadableError,
 } from './published-content.ts';
 
 export const verificationStates = [
   'equal',
   'differs',
   'not published',
-  /** The published generation cannot be read, or contradicts itself. */
+  /** The published generation is damaged: a file cannot be read, or contradicts itself. */
   'unreadable',
   'not comparable',
 ] as const;
@@ -70,7 +70,7 @@ export async function verifyOrganization(options: VerifyOptions): Promise<Verifi
     await compareInParts({ maxWaitMs: 30_000, ...options, contents }, found);
     return { ...found, state: found.differing === 0 ? 'equal' : 'differs', reason: null };
   } catch (error) {
-    if (error instanceof UnreadableError) {
+    if (error instanceof DamagedGenerationError) {
       return { ...found, state: 'unreadable', reason: error.message };
     }
     if (!(error instanceof IncomparableError)) throw error;
@@ -146,7 +146,7 @@ function differingIds(published: readonly RowHash[], postgres: readonly RowHash[
 }
 
 export type Repair = {
-  /** The last verification: after the rebuild, or before a rebuild that failed. */
+  /** The verification after the rebuild, or before a rebuild that failed. */
   readonly outcome: Verification;
   /** Why the rebuild, or the verification after it, failed. */
   readonly failure: string | null;
@@ -162,11 +162,18 @@ export async function repair(
   verifyAgain: () => Promise<Verification>,
 ): Promise<Repair | null> {
   if (found.state !== 'differs' && found.state !== 'unreadable') return null;
+  let outcome = found;
   try {
     await rebuild();
+    // What differed has been replaced.
+    outcome = {
+      ...nothingFound,
+      state: 'not comparable',
+      reason: 'not verified since the rebuild',
+    };
     return { outcome: await verifyAgain(), failure: null };
   } catch (error) {
-    return { outcome: found, failure: describeFailure(error).message };
+    return { outcome, failure: describeFailure(error).message };
   }
 }
 

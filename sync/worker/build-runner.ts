@@ -7,15 +7,15 @@ import type { Build, BuildFailures, BuildKind, Organization } from '../organizat
 import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
 import { joinPrepared } from '../tick/join.ts';
 import type { Prepared } from '../tick/store.ts';
-import type { Replication } from './replication.ts';
 import type { Reports } from './status-reports.ts';
+import type { TickRunner } from './tick-runner.ts';
 
 /** After failing for this time, a load begins again, because the change log is pruned. */
 const maxFailingMs = 3_600_000;
 
 export type BuildRunnerOptions = {
   readonly builder: Builder;
-  readonly replication: Replication;
+  readonly ticks: TickRunner;
   readonly concurrency: number;
   readonly reports: Reports;
   readonly metrics: WorkerMetrics;
@@ -25,8 +25,8 @@ export type BuildRunnerOptions = {
 
 /** Runs builds of organizations that are not building, and publishes the results. */
 export function createBuildRunner(options: BuildRunnerOptions) {
-  const { builder, replication, reports, metrics, signal, log } = options;
-  const { context, exclusively, organizations } = replication;
+  const { builder, ticks, reports, metrics, signal, log } = options;
+  const { context, exclusively, organizations } = ticks;
   const queue = new PQueue({ concurrency: options.concurrency });
 
   const retain = ({ work }: Organization, snapshot: string | null): void => {

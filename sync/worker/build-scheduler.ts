@@ -1,14 +1,16 @@
 import PQueue from 'p-queue';
 import { isOutOfMemory } from '../../src/duckdb/memory.ts';
-import { InsufficientLogError } from '../capture/log-sufficiency.ts';
-import { isDataError, isFileDamage } from '../failure.ts';
+import { MissingChangesError } from '../capture/missing-changes.ts';
+import { isDataError, isFileDamage } from '../describe-failure.ts';
 import { dueBuild, mayCompact, type Organization, requireLoad } from '../organization.ts';
 import { maxUncompactedBytes, TooManyBytesError } from '../tick/byte-limits.ts';
+import { removeFoundDifference } from '../verification/verification-record.ts';
 import { type BuildRunnerOptions, createBuildRunner } from './build-runner.ts';
 
 export type BuildScheduler = ReturnType<typeof createBuildScheduler>;
 
 type BuildSchedulerOptions = BuildRunnerOptions & {
+  readonly dataDirectory: string;
   /** Changes since a load or compaction beyond which the next one is due. Smaller in tests. */
   readonly maxLogRecords?: number | undefined;
   /** A build has found that published files are damaged. */
@@ -19,11 +21,14 @@ const defaultMaxLogRecords = 20_000;
 /** Fewer changes are not compacted: each compaction writes all purchases again. */
 const minChangedShare = 0.02;
 
-/** Decides when organizations are built. */
+/**
+ * Starts the builds that are due, and repeats those that failed. `dueBuild` (sync/organization.ts) decides which
+ * load or catch-up comes next, `compactIfDue` when a compaction does.
+ */
 export function createBuildScheduler(options: BuildSchedulerOptions) {
   const { builder, reports, metrics, signal, onDamage } = options;
   const { maxLogRecords = defaultMaxLogRecords } = options;
-  const { context, organizations } = options.replication;
+  const { context, organizations } = options.ticks;
   const runner = createBuildRunner(options);
   const saves = new PQueue({ concurrency: 1 });
 
@@ -36,6 +41,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
           continue;
         }
         organization.work.requestedLoad = null;
+        await removeFoundDifference(options.dataDirectory, organization.id);
         reports.succeeded(organization, 'build');
       }
     } catch (error) {
@@ -64,7 +70,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       reports.succeeded(organization, 'build');
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof InsufficientLogError) requireLoad(organization, error.reason);
+      if (error instanceof MissingChangesError) requireLoad(organization, error.reason);
       else if (error instanceof TooManyBytesError || isOutOfMemory(error)) {
         requireLoad(organization, 'too many changes to merge');
       } else {

@@ -2,11 +2,11 @@ import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { describeFailure } from '../failure.ts';
+import { describeFailure } from '../describe-failure.ts';
 import { damagedFiles, type Organizations } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
-import { type TakenRequests, takeRequests } from './requests.ts';
+import { type TakenRequests, takeRequests } from './rebuild-requests.ts';
 
 /** A second rebuild within this time would not repair what the first one did not. */
 const damageIntervalMs = 600_000;
@@ -25,13 +25,13 @@ export function createRequestHandlers(options: {
 }) {
   const { dataDirectory, shard, store, organizations, builds, signal, log } = options;
   const takenRequests: TakenRequests = new Map();
-  /** Reports that were logged. */
-  const unreadable = new Set<string>();
+  /** Paths of reports whose failure was logged. */
+  const loggedPaths = new Set<string>();
 
   const takeCommandRequests = async (): Promise<void> => {
     for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
       void options
-        .rebuild(request.organizationId, request.isWrong)
+        .rebuild(request.organizationId, request.differsFromPostgres)
         .then(
           () => respond(null),
           async (error) => {
@@ -47,8 +47,8 @@ export function createRequestHandlers(options: {
     let reports: ReadonlyMap<bigint, string>;
     try {
       reports = takeDamageReports(dataDirectory, options.isMine, (path, error) => {
-        if (unreadable.has(path)) return;
-        unreadable.add(path);
+        if (loggedPaths.has(path)) return;
+        loggedPaths.add(path);
         log.error({ file: path, err: error }, 'cannot read or remove a report of damaged files');
       });
     } catch (error) {

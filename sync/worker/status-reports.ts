@@ -1,16 +1,10 @@
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { describeFailure } from '../failure.ts';
+import { type Attempted, noteFailure, noteSuccess } from '../attempts.ts';
+import { describeFailure } from '../describe-failure.ts';
 import type { Stage } from '../metrics/metrics.ts';
-import {
-  type Attempted,
-  noteFailure,
-  noteSuccess,
-  type Organization,
-  type Organizations,
-  reportOf,
-} from '../organization.ts';
+import { type Organization, type Organizations, reportOf } from '../organization.ts';
 import {
   type OrganizationReport,
   type WorkerFailure,
@@ -77,16 +71,22 @@ export function createReports(options: {
     /** To be called after a change of an organization's builds or failures. */
     changed,
 
+    /** An organization was deleted. */
+    removed(organization: Organization): void {
+      logOf(organization).info('deleted, with its purchases');
+      writeSoon();
+    },
+
     failed(organization: Organization, attempted: Attempted, error: unknown): void {
       options.onError(error);
-      const { failure, pauseMs } = noteFailure(organization, attempted, error);
+      const { failure, pauseMs } = noteFailure(organization.work.failed, attempted, error);
       const { message, advice, attempts } = failure;
       logOf(organization).error({ advice, attempts, retryInMs: Math.round(pauseMs) }, message);
       changed(organization);
     },
 
     succeeded(organization: Organization, attempted: Attempted): void {
-      const hadFailed = noteSuccess(organization, attempted);
+      const hadFailed = noteSuccess(organization.work.failed, attempted);
       if (hadFailed) logOf(organization).info('works again');
       // A join without a failure before it was not reported.
       if (hadFailed || attempted !== 'join') changed(organization);

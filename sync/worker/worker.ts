@@ -10,27 +10,22 @@ import { backoffMs } from '../../src/process/backoff.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
 import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
+import { endPauses } from '../attempts.ts';
 import type { Builder } from '../builds/builder.ts';
 import {
   createWorkerMetrics,
   type ObservedWorker,
   type WorkerMetrics,
 } from '../metrics/metrics.ts';
-import {
-  endPauses,
-  exceptionsOf,
-  type Organization,
-  type Organizations,
-  reportOf,
-} from '../organization.ts';
+import { exceptionsOf, type Organization, type Organizations, reportOf } from '../organization.ts';
 import type { OrganizationReport } from '../status/worker-state.ts';
 import type { Store } from '../tick/store.ts';
 import { type BuildScheduler, createBuildScheduler } from './build-scheduler.ts';
 import { type ContinuousVerification, verifyContinuously } from './continuous-verification.ts';
-import { createMaintenance } from './maintenance.ts';
-import { createReplication } from './replication.ts';
 import { createRequestHandlers } from './request-handlers.ts';
 import { createReports } from './status-reports.ts';
+import { createSyncAndPrune } from './sync-and-prune.ts';
+import { createTickRunner } from './tick-runner.ts';
 import { every } from './timers.ts';
 
 export type WorkerOptions = {
@@ -109,12 +104,12 @@ export function createWorker(options: WorkerOptions): Worker {
     onError,
   });
   const shared = { ...options, organizations, shard, metrics, reports, signal };
-  const replication = createReplication(shared);
-  const builds: BuildScheduler = createBuildScheduler({ ...shared, replication, onDamage });
-  const maintenance = createMaintenance({ ...shared, replication, builds, onError });
+  const ticks = createTickRunner(shared);
+  const builds: BuildScheduler = createBuildScheduler({ ...shared, ticks, onDamage });
+  const syncAndPrune = createSyncAndPrune({ ...shared, ticks, builds, onError });
 
   const rebuild: Worker['rebuild'] = async (id, differsFromPostgres = false) => {
-    await replication.start();
+    await ticks.start();
     const organization = organizations.get(id);
     if (differsFromPostgres && organization !== undefined) organization.differsFromPostgres = true;
     await builds.rebuild(id, 'a rebuild was requested');
@@ -133,9 +128,9 @@ export function createWorker(options: WorkerOptions): Worker {
 
   /** Rejects if Postgres does not respond, or a tick cannot be published. */
   const work = async (): Promise<void> => {
-    await replication.start();
-    const { changed } = await replication.pollAndPublish();
-    await replication.joinDue();
+    await ticks.start();
+    const { changed } = await ticks.pollAndPublish();
+    await ticks.joinDue();
     // Before compactions, because merging damaged files may make the next instance fail, too.
     await takeRequests();
     // An earlier worker, or a compaction that failed, may leave long logs of unchanged organizations.
@@ -143,7 +138,7 @@ export function createWorker(options: WorkerOptions): Worker {
     for (const id of compacted) builds.compactIfDue(id);
     await builds.startDue();
     if (exceptionsOf(organizations).length === 0) options.onUpToDate?.();
-    maintenance.startDue();
+    syncAndPrune.startDue();
   };
 
   const verify = async (stopped: AbortSignal): Promise<void> => {
@@ -163,8 +158,8 @@ export function createWorker(options: WorkerOptions): Worker {
   const closeOnce = async () => {
     closing.abort(new Error('the worker is stopping'));
     await builds.settled();
-    await replication.settled();
-    await maintenance.settled();
+    await ticks.settled();
+    await syncAndPrune.settled();
     await verifying;
     reports.close();
     await store.close();
@@ -172,20 +167,20 @@ export function createWorker(options: WorkerOptions): Worker {
 
   return {
     async once(wanted) {
-      await replication.start();
+      await ticks.start();
       // An earlier call may have failed.
-      endPauses(organizations);
-      await replication.pollAndPublish(true);
-      await replication.joinDue();
+      for (const { work } of organizations.values()) endPauses(work.failed);
+      await ticks.pollAndPublish(true);
+      await ticks.joinDue();
       // Each of these organizations settles, or fails and pauses.
       const isWaiting = ({ id, phase }: Organization) =>
         phase !== 'following' && wanted.includes(id);
       for (let round = 0; round < 3; round += 1) {
         await builds.startDue(isWaiting);
         await builds.settled();
-        await replication.joinDue();
+        await ticks.joinDue();
       }
-      await replication.pollAndPublish();
+      await ticks.pollAndPublish();
       for (const id of wanted) builds.compactIfDue(id);
       await builds.settled();
       const messages = [...organizations.values()].filter(isWaiting).map((organization) => {
@@ -194,21 +189,21 @@ export function createWorker(options: WorkerOptions): Worker {
         return `${encodeId('organization', organization.id)}: ${reason}`;
       });
       if (messages.length > 0) throw new OperatorError(messages.join('\n'));
-      await maintenance.syncAndPrune();
-      await maintenance.cleanUp();
+      await syncAndPrune.now();
+      await syncAndPrune.cleanUp();
     },
 
     rebuild,
 
     state: () => ({
-      lastPoll: replication.lastPoll(),
+      lastPoll: ticks.lastPoll(),
       organizations: [...organizations.values()].map((organization) => {
         const { id, phase, watermark } = organization;
         const isException = phase !== 'following';
         return {
           state: reportOf(organization).state,
           isException,
-          asOf: isException ? (watermark?.asOf ?? null) : replication.asOf(),
+          asOf: isException ? (watermark?.asOf ?? null) : ticks.asOf(),
           size: store.sizeOf(id),
         };
       }),

@@ -5,7 +5,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { type ClickHouseOptions, openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { table } from '../../src/engines/clickhouse/schema.ts';
-import { firstAvailable } from '../../src/engines/first-available.ts';
+import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { recordedLog } from '../http/recorded-log.ts';
 import { expectRefusal } from '../http/refusal.ts';
@@ -55,7 +55,7 @@ const it = clickHouseTest
         ...{ concurrency: 3, timeoutMs: options.timeoutMs },
         ...{ queueLimit: 10, queueLimitPerClient: 10 },
       });
-      const purchases = firstAvailable(clickhouse, createPostgresEngine(database.pool));
+      const purchases = createFallbackEngine(clickhouse, createPostgresEngine(database.pool));
       const services = testServices(database.pool, purchases);
       const api = await createTestApi(database.pool, directory, {
         ...{ log, services, responseCacheBytes: 0 },

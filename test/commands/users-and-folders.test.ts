@@ -4,7 +4,7 @@ import { describe, expect, vi } from 'vitest';
 import { superviseWorker } from '../../src/commands/worker-supervisor.ts';
 import { readSettings, requireDatabaseUrl } from '../../src/settings/settings.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
-import { requestFromWorker } from '../../sync/worker/requests.ts';
+import { requestFromWorker } from '../../sync/worker/rebuild-requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 
@@ -65,7 +65,7 @@ describe('an error of the data folder', () => {
   it('says what to do if a request for the worker cannot be written', async ({ directory }) => {
     mkdirSync(join(directory, 'purchases'));
     writeEmptyFile(join(directory, 'purchases/requests'));
-    const request = { organizationId: 1n, isWrong: false };
+    const request = { organizationId: 1n, differsFromPostgres: false };
     const { signal } = new AbortController();
     await expect(requestFromWorker(directory, request, async () => true, signal)).rejects.toThrow(
       /^Cannot write a request for the worker to .*requests: EEXIST.* Something else is at this path/,

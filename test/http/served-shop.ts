@@ -3,13 +3,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import type { TestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
 import { administer, type TestDatabase } from '../support/postgres.ts';
-import {
-  addCustomer,
-  addKey,
-  addOrganization,
-  addPurchase,
-  type PurchaseValues,
-} from '../support/shop.ts';
+import { addPurchase, type PurchaseValues } from '../support/shop.ts';
 import type { TestWorker } from '../support/sync.ts';
 
 /** Postgres serves purchases before they are published, and DuckDB serves them afterwards. */
@@ -41,12 +35,13 @@ export function servedShop(serving: Serving): ServedShop {
     const name = new URL(url).pathname.slice(1);
     await administer(url, `alter database ${name} set timezone = 'Asia/Kolkata'`);
   });
-  test.beforeEach(async ({ database: ownDatabase, worker: ownWorker, api: ownApi }) => {
-    [database, worker, api] = [ownDatabase, ownWorker, ownApi];
-    organizationId = await addOrganization(database.pool);
-    customerId = await addCustomer(database.pool, organizationId);
-    ({ secret } = await addKey(database.pool, organizationId));
-  });
+  test.beforeEach(
+    async ({ database: ownDatabase, worker: ownWorker, api: ownApi, newShop, newCustomerId }) => {
+      [database, worker, api] = [ownDatabase, ownWorker, ownApi];
+      ({ organizationId, secret } = newShop);
+      customerId = newCustomerId;
+    },
+  );
   return {
     get database() {
       return database;

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
-import { requestFromWorker } from '../../sync/worker/requests.ts';
+import { requestFromWorker } from '../../sync/worker/rebuild-requests.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { scraperOf } from '../support/metrics.ts';
 import { addPurchases } from '../support/shop.ts';
@@ -55,7 +55,7 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
     const { until } = await startWorker();
     await until(({ value }) => value(inState('live')) === 2);
 
-    const request = { organizationId, isWrong: false };
+    const request = { organizationId, differsFromPostgres: false };
     const { signal } = new AbortController();
     const rebuilt = requestFromWorker(directory, request, async () => true, signal);
     await until(({ value }) => value(inState('rebuilding')) === 1);

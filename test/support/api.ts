@@ -1,7 +1,7 @@
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify';
 import { Registry } from 'prom-client';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { firstAvailable } from '../../src/engines/first-available.ts';
+import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
 import { createApiMetrics } from '../../src/metrics/api.ts';
@@ -37,7 +37,7 @@ export async function createTestApi(
   const postgres = createPostgresEngine(database);
   const state = { duckdb, clickhouse: null, postgres, oldestServed, pools };
   const metrics = createApiMetrics(registry, state);
-  const purchases = firstAvailable(duckdb, postgres, metrics.onFallback);
+  const purchases = createFallbackEngine(duckdb, postgres, metrics.onFallback);
   const changes = createChangeFeed({
     dataDirectory,
     onError: () => {},

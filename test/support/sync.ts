@@ -13,7 +13,7 @@ import {
   type FileStoreOptions,
 } from '../../sync/files/file-store.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
-import { readMappingFailures } from '../../sync/status/mapping-failures.ts';
+import { readMappingFailures } from '../../sync/status/mapped-table-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker/worker.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 
@@ -90,7 +90,11 @@ export function follow(worker: Pick<Worker, 'run'>): () => Promise<void> {
 }
 
 /** Publishes the purchases of every organization with a temporary worker. */
-export async function syncOnce(database: Database, dataDirectory: string): Promise<void> {
-  const worker = await createTestWorker(database, dataDirectory);
+export async function syncOnce(
+  database: Database,
+  dataDirectory: string,
+  options: TestWorkerOptions = {},
+): Promise<void> {
+  const worker = await createTestWorker(database, dataDirectory, options);
   await worker.syncAll().finally(() => worker.close());
 }

@@ -128,7 +128,7 @@ export function openPublishedShop(
 }
 
 /** Adds purchases, ten a day, each with its own texts. Returns their ids, oldest first. */
-export async function addPurchases(
+export async function addVariedPurchases(
   { database, organization }: Pick<PublishedShop, 'database' | 'organization'>,
   count: number,
 ): Promise<bigint[]> {

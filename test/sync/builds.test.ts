@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { reserveBytes } from '../../src/process/disk-reserve.ts';
+import { reserveBytes } from '../../src/process/disk-space.ts';
 import { jsonOf } from '../../src/process/json-file.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { mergedBasePath } from '../../sync/builds/base-file.ts';

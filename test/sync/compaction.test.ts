@@ -7,16 +7,15 @@ import { isolatedTest as test } from '../support/fixtures.ts';
 import { areEqual, publishedPurchases, storedPurchases, untilShown } from '../support/published.ts';
 import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { syncOnce } from '../support/sync.ts';
 
 const purchases = 60;
 
 const it = test
   /** Publishes what Postgres holds, and compacts the log if it has more records than `maxLogRecords`. */
-  .extend('sync', ({ database, directory }) => async (maxLogRecords = 20_000) => {
+  .extend('sync', ({ database, directory }) => (maxLogRecords = 20_000) => {
     const options = { maxLogRecords, loadChunkRows: 20, maxPurchasesWithoutBase: 0 };
-    const worker = await createTestWorker(database.pool, directory, options);
-    await worker.syncAll().finally(() => worker.close());
+    return syncOnce(database.pool, directory, options);
   })
   /** Waits until the engine shows what is published. */
   .extend('untilServed', ({ engine, directory, shop }) => () => {

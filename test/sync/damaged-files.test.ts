@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
-import { firstAvailable } from '../../src/engines/first-available.ts';
+import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
@@ -32,7 +32,7 @@ import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { follow as followWorker } from '../support/sync.ts';
 import {
-  addPurchases,
+  addVariedPurchases,
   openPublishedShop,
   type PublishedShop,
   verifiedTest,
@@ -59,7 +59,7 @@ const it = verifiedTest
     onCleanup(() => close());
     return async () => {
       const duckdb = await createTestDuckDBEngine(directory, { onError: () => {} });
-      const purchases = firstAvailable(duckdb, createPostgresEngine(pool));
+      const purchases = createFallbackEngine(duckdb, createPostgresEngine(pool));
       const api = await createTestApi(pool, directory, {
         services: testServices(pool, purchases),
         log: createRecordedLog(),
@@ -168,7 +168,7 @@ const writeVersion5: Damage = ({ folder }) => {
 /** Publishes a base, and two batches in the log. */
 const publishWithLog = async (shop: PublishedShop): Promise<void> => {
   const { database, organization } = shop;
-  await addPurchases(shop, 50);
+  await addVariedPurchases(shop, 50);
   await shop.sync();
   for (const remainder of [0, 1]) {
     await database.pool.query(
@@ -186,7 +186,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     const { pool } = published.database;
     const other = await addOrganization(pool);
     await addPurchase(pool, other, { customer_id: await addCustomer(pool, other) });
-    await addPurchases(published, 400);
+    await addVariedPurchases(published, 400);
     await published.sync([published.organization, other]);
     const { log } = published.current();
     const spillDirectory = `${published.directory}/spill/forge`;
@@ -219,7 +219,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     onTestFinished,
   }) => {
     const { directory, organization } = published;
-    await addPurchases(published, 3);
+    await addVariedPurchases(published, 3);
     await published.sync();
     const duckdb = await createTestDuckDBEngine(directory, { onError: () => {} });
     onTestFinished(() => duckdb.close());
@@ -241,7 +241,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
       const published = file === 'base' ? withBase : publishedInLog;
       const path = () => (file === 'base' ? published.basePath() : published.logPath());
       const firstByte = file === 'base' ? firstBlock : 0;
-      await addPurchases(published, 2_200);
+      await addVariedPurchases(published, 2_200);
       await published.sync();
       const reader = await startReader();
       const expected = await reader.getAll();
@@ -280,8 +280,8 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     const { database, directory, organization } = published;
     const { pool } = database;
     const other = openPublishedShop(database, directory, await addOrganization(pool));
-    await addPurchases(other, 1);
-    await addPurchases(published, 400);
+    await addVariedPurchases(other, 1);
+    await addVariedPurchases(published, 400);
     await published.sync([organization, other.organization]);
     const { base } = published.current();
     const spillDirectory = `${directory}/spill/forge`;
@@ -416,7 +416,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     startReader,
     startWorker,
   }) => {
-    await addPurchases(published, 50);
+    await addVariedPurchases(published, 50);
     await published.sync();
     const { log } = published.current();
     truncateSync(published.logPath(), 0);
@@ -452,7 +452,7 @@ describe('an API that has a damaged base open', { tags: ['slow'] }, () => {
         [organization, customer],
       );
       await published.sync();
-      await addPurchases(published, 3);
+      await addVariedPurchases(published, 3);
       await published.sync();
       const undamaged = await startReader();
       const expected = await undamaged.get(readsPreviousChanges);

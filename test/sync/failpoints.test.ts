@@ -9,7 +9,7 @@ import { addMarker, type Marker, untilShown } from '../support/marker.ts';
 import { expectEqual } from '../support/published.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
 import { maxLogRecords, maxTickChanges } from '../support/small-steps.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { syncOnce } from '../support/sync.ts';
 
 const valueInCents = 1_000_000;
 /** Markers, which count transactions, never have so much. */
@@ -33,8 +33,7 @@ const it = test
     const markers = [await addMarker(pool, one), await addMarker(pool, other)] as const;
     await addValuedPurchases(pool, one, 400);
     await addValuedPurchases(pool, other, 1_500);
-    const worker = await createTestWorker(pool, directory, { maxPurchasesWithoutBase: 1_000 });
-    await worker.syncAll().finally(() => worker.close());
+    await syncOnce(pool, directory, { maxPurchasesWithoutBase: 1_000 });
     return { markers, counts: [401, 1_501] };
   })
   .extend('reader', { scope: 'file' }, async ({ directory }, { onCleanup }) => {

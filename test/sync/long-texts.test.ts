@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { maxPurchaseLineBytes } from '../../src/domain/purchase.ts';
 import { createPool, withSnapshot } from '../../src/postgres/connection/pool.ts';
-import { reserveBytes } from '../../src/process/disk-reserve.ts';
+import { reserveBytes } from '../../src/process/disk-space.ts';
 import { decodeRecords } from '../../src/purchase-store/delta/decode-records.ts';
 import { createChunkReader, maxChunkBytes } from '../../sync/builds/load/chunk-reader.ts';
 import { streamChanges } from '../../sync/capture/changed-purchases.ts';

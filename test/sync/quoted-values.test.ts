@@ -5,7 +5,7 @@ import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { serializeError } from '../../src/process/error-text.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { describeFailure } from '../../sync/failure.ts';
+import { describeFailure } from '../../sync/describe-failure.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { isolatedTest, test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';

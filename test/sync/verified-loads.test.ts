@@ -1,11 +1,11 @@
 import { describe, expect } from 'vitest';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
-import { addPurchases, verifiedTest } from '../support/verified-shop.ts';
+import { addVariedPurchases, verifiedTest } from '../support/verified-shop.ts';
 
 const it = verifiedTest
   /** A published base of a hundred purchases, and an interrupted load of another one. */
   .extend('files', async ({ published }) => {
-    const ids = await addPurchases(published, 100);
+    const ids = await addVariedPurchases(published, 100);
     await published.sync();
     let stop = () => {};
     const stopped = new Promise<void>((resolve) => {

@@ -4,11 +4,11 @@ import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { readVerificationRecord } from '../../sync/verification/verification-record.ts';
 import { addOrganization } from '../support/shop.ts';
-import { addPurchases, verifiedTest } from '../support/verified-shop.ts';
+import { addVariedPurchases, verifiedTest } from '../support/verified-shop.ts';
 
 const it = verifiedTest
   /** The ids of 50 purchases of `published`. */
-  .extend('ids', ({ published }) => addPurchases(published, 50))
+  .extend('ids', ({ published }) => addVariedPurchases(published, 50))
   /** A base with these purchases, and a log that changes the tenth of them. */
   .extend('changedId', async ({ published, ids }) => {
     const [id] = ids.slice(9) as [bigint];

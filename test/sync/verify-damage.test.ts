@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 import { currentFile } from '../../src/purchase-store/format/current.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import {
-  addPurchases,
+  addVariedPurchases,
   keepFolder,
   openPublishedShop,
   type PublishedShop,
@@ -18,7 +18,7 @@ const blockBytes = 64 * 1024;
 const update = (assignment: string) => (id: bigint) =>
   `update purchase set ${assignment} where id = ${id}`;
 
-/** Damage of a base with a hundred purchases of `addPurchases`. `id` is the one in the middle. */
+/** Damage of a base with a hundred purchases of `addVariedPurchases`. `id` is the one in the middle. */
 const differences: readonly [string, statement: (id: bigint) => string, differing: number][] = [
   ['an amount', update('purchase_value_in_cents = purchase_value_in_cents + 1'), 1],
   ['a missing purchase', (id) => `delete from purchase where id = ${id}`, 1],
@@ -141,8 +141,8 @@ const it = verifiedTest
   .extend('undamaged', { scope: 'file' }, async ({ database, directory, shop, otherShop }) => {
     const published = openPublishedShop(database, directory, shop.organizationId);
     const other = openPublishedShop(database, directory, otherShop.organizationId);
-    const ids = await addPurchases(published, 100);
-    await addPurchases(other, 3);
+    const ids = await addVariedPurchases(published, 100);
+    await addVariedPurchases(other, 3);
     await published.sync([published.organization, other.organization]);
     const addOne = async () => {
       const customer_id = await addCustomer(database.pool, published.organization);
@@ -204,7 +204,7 @@ describe('a verification of damaged files', { tags: ['slow'] }, () => {
   });
 
   it('names a single purchase if all were created at the same instant', async ({ published }) => {
-    const ids = await addPurchases(published, 24);
+    const ids = await addVariedPurchases(published, 24);
     await published.database.pool.query(
       `update purchases set created_at = '2025-06-01' where organization_id = $1`,
       [published.organization],
@@ -220,7 +220,7 @@ describe('a verification of damaged files', { tags: ['slow'] }, () => {
   });
 
   it('does not read purchases one by one if there are far too many', async ({ published }) => {
-    await addPurchases(published, 2);
+    await addVariedPurchases(published, 2);
     await published.sync();
     await published.damage('insert into purchase select purchase.* from purchase, range(30000)');
     expect(await published.verify()).toMatchObject({

@@ -2,11 +2,17 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
+import {
+  readVerificationRecord,
+  writeVerificationRecord,
+} from '../../sync/verification/verification-record.ts';
+import { nothingFound, repair } from '../../sync/verification/verify.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
+import { withBuilder } from '../support/held-builds.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import {
-  addPurchases,
+  addVariedPurchases,
   keepFolder,
   openPublishedShop,
   verifiedTest,
@@ -18,7 +24,7 @@ const it = verifiedTest
   /** A base with 30 purchases. The log changes five of them and deletes another. */
   .extend('changed', { scope: 'file' }, async ({ database, directory, shop }) => {
     const published = openPublishedShop(database, directory, shop.organizationId);
-    const ids = await addPurchases(published, 30);
+    const ids = await addVariedPurchases(published, 30);
     await published.sync();
     const id = ids[10] as bigint;
     const { pool } = database;
@@ -58,7 +64,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     otherShop: { organizationId: other },
   }) => {
     const { pool } = published.database;
-    const ids = await addPurchases(published, 40);
+    const ids = await addVariedPurchases(published, 40);
     await published.sync([published.organization, other]);
     await pool.query('update purchases set purchase_value_in_cents = 1 where id = $1', [ids[1]]);
     await pool.query('update purchases set created_at = now() where id = $1', [ids[2]]);
@@ -76,7 +82,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
        select $1, organization_id, customer_id, 7 from purchases where id = $2`,
       [ids[6], ids[7]],
     );
-    await addPurchases(published, 2);
+    await addVariedPurchases(published, 2);
     // Six old ids, the new id of one of these, and two new purchases.
     const changedSince = 9;
     expect(await published.verify()).toMatchObject({ ...equal, purchases: 34, changedSince });
@@ -87,7 +93,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
   });
 
   it('waits for the next generation if the change log is incomplete', async ({ published }) => {
-    await addPurchases(published, 10);
+    await addVariedPurchases(published, 10);
     await published.sync();
     await published.database.pool.query('truncate purchases');
     expect(await published.verify()).toMatchObject({
@@ -95,7 +101,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
       reason: expect.stringMatching(/the table purchases was replaced or rewritten$/),
     });
     const later = published.verify({ maxWaitMs: 60_000 });
-    await addPurchases(published, 3);
+    await addVariedPurchases(published, 3);
     await published.sync();
     expect(await later).toMatchObject({ ...equal, purchases: 3 });
   });
@@ -114,7 +120,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     timeout: 180_000,
   }, async ({ published, otherShop: { organizationId: other } }) => {
     const { pool } = published.database;
-    await addPurchases(published, 120);
+    await addVariedPurchases(published, 120);
     await addCustomer(pool, other);
     await published.sync([published.organization, other]);
     const stop = new AbortController();
@@ -182,7 +188,7 @@ describe('a verification of a base and a log', () => {
   it('reports equality if only a row of the base is damaged that the log supersedes', {
     tags: ['slow'],
   }, async ({ published }) => {
-    const [id] = await addPurchases(published, 3);
+    const [id] = await addVariedPurchases(published, 3);
     await published.sync();
     await published.database.pool.query(`update purchases set order_number = 'new' where id = $1`, [
       id,
@@ -190,6 +196,48 @@ describe('a verification of a base and a log', () => {
     await published.sync();
     await published.damage(`update purchase set purchase_value_in_cents = 7 where id = ${id}`);
     expect(await published.verify()).toMatchObject({ ...equal, purchases: 3 });
+  });
+});
+
+describe('a difference that a verification has found', () => {
+  const differs = { ...nothingFound, state: 'differs', reason: null, differing: 1 } as const;
+
+  it('is recorded while rebuilds fail, and no longer after one has succeeded', async ({
+    published: { directory, organization, sync, withWorker },
+  }) => {
+    await sync();
+    await writeVerificationRecord(directory, organization, differs, null);
+    const recorded = () => readVerificationRecord(directory, organization)?.state;
+    let isDiskFull = true;
+    await withWorker(
+      async (worker) => {
+        await expect(worker.rebuild(organization, true)).rejects.toThrow('ENOSPC');
+        expect(recorded()).toBe('differs');
+        isDiskFull = false;
+        await worker.rebuild(organization, true);
+        expect(recorded()).toBeUndefined();
+      },
+      {
+        replace: withBuilder((builder) => ({
+          load: async (...args) => {
+            if (isDiskFull) throw new Error('ENOSPC');
+            return builder.load(...args);
+          },
+        })),
+      },
+    );
+  });
+
+  it('is not the outcome of a repair whose second verification fails', async () => {
+    const repaired = await repair(
+      differs,
+      async () => {},
+      () => Promise.reject(new Error('no response')),
+    );
+    expect(repaired).toMatchObject({
+      outcome: { state: 'not comparable', differing: 0 },
+      failure: 'no response',
+    });
   });
 });
 

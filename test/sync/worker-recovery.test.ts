@@ -22,6 +22,7 @@ import { formatStatus } from '../../sync/status/status-table.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
+import { withBuilder } from '../support/held-builds.ts';
 import { publishedFiles, publishedLog } from '../support/published-files.ts';
 import { addCustomer, addPurchases } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
@@ -247,6 +248,22 @@ describe('a worker', () => {
     await stop();
   });
 
+  it('no longer reports the failure of a deleted organization', async ({
+    database,
+    directory,
+    openWorker,
+    organizationId,
+  }) => {
+    const load = () => Promise.reject(new Error('no load succeeds'));
+    const stop = follow(await openWorker({ replace: withBuilder(() => ({ load })) }));
+    const reported = () =>
+      Object.entries(readWorkerState(directory, everyOrganization)?.organizations ?? {});
+    while (reported()[0]?.[1].state !== 'failed') await sleep(20);
+    await database.pool.query('delete from organizations where id = $1', [organizationId]);
+    while (reported().length > 0) await sleep(20);
+    await stop();
+  });
+
   it('removes the folder of an organization that was deleted during its first load', async ({
     database,
     openWorker,
@@ -261,7 +278,7 @@ describe('a worker', () => {
     await stop();
   });
 
-  it('removes the folder of a deleted organization also if CURRENT of others is unreadable', async ({
+  it('removes the folder of a deleted organization also if CURRENT of others is damaged', async ({
     database,
     directory,
     openWorker,
@@ -271,9 +288,9 @@ describe('a worker', () => {
     await database.pool.query('delete from organizations where id = $1', [organizationId]);
     // Folders have no order.
     for (let other = 1n; other <= 20n; other += 1n) {
-      const unreadable = organizationDirectory(directory, organizationId + other);
-      mkdirSync(unreadable, { recursive: true });
-      writeFileSync(currentFile(unreadable), '{');
+      const damaged = organizationDirectory(directory, organizationId + other);
+      mkdirSync(damaged, { recursive: true });
+      writeFileSync(currentFile(damaged), '{');
     }
     mkdirSync(folder, { recursive: true });
     const stop = follow(await openWorker());

@@ -95,7 +95,7 @@ export function stampOf(path: string): string | null {
   }
 }
 
-/** The names in a folder; none if the folder is unreadable. */
+/** The names in a folder; none if the folder cannot be read. */
 export function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory);

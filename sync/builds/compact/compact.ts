@@ -3,7 +3,7 @@ import { invalidatesInstance } from '../../../src/duckdb/damage.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
 import { DamagedLogError, linesById } from '../../../src/purchase-store/format/log.ts';
 import { isUpsert, type Records } from '../../capture/log-records.ts';
-import { isFileDamage } from '../../failure.ts';
+import { isFileDamage } from '../../describe-failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
 import {
   changesIn,

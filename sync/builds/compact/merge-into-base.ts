@@ -5,6 +5,7 @@ import sql, { raw } from 'sql-template-tag';
 import { purchaseColumns } from '../../../src/domain/purchase.ts';
 import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { queryRows, runStatement } from '../../../src/duckdb/connection.ts';
+import { requireSpace } from '../../../src/process/disk-space.ts';
 import { dictionaries } from '../../../src/purchase-store/format/layout.ts';
 import {
   currentPurchases,
@@ -12,7 +13,6 @@ import {
   type StoreCatalogs,
 } from '../../../src/purchase-store/format/relations.ts';
 import { type Bases, type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
-import { requireSpace } from '../../files/disk-space.ts';
 import { inFile } from '../../verification/purchase-range.ts';
 import {
   type BaseFile,
@@ -26,7 +26,7 @@ import {
   resetBase,
 } from '../base-file.ts';
 import { insertPurchases } from '../load/insert-purchases.ts';
-import { defaultChunkRows } from '../load/load-base.ts';
+import { defaultChunkRows } from '../load/load-in-chunks.ts';
 
 export type MergeOptions = BaseLocation & {
   readonly bases: Bases<null>;

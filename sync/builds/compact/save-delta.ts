@@ -1,11 +1,11 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
-import { withConnection } from '../../../src/duckdb/connection.ts';
+import { withDuckDBConnection } from '../../../src/duckdb/connection.ts';
+import { requireSpace } from '../../../src/process/disk-space.ts';
 import { loadSavedDelta, type SavedDelta } from '../../../src/purchase-store/delta/saved-delta.ts';
 import type { Current } from '../../../src/purchase-store/format/current.ts';
 import { type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
-import { requireSpace } from '../../files/disk-space.ts';
 import { syncToDisk } from '../../files/sync-to-disk.ts';
 import type { StoredSize } from '../../tick/store.ts';
 import type { MergeOptions } from './merge-into-base.ts';
@@ -34,7 +34,7 @@ export async function saveDelta(
   const log = join(directory, files.log);
   requireSpace(directory, 2 * statSync(log).size);
   await syncToDisk(log);
-  return withConnection(instance, async (connection) => {
+  return withDuckDBConnection(instance, async (connection) => {
     const options = { published, catalog: `saving_${organizationId}` };
     const store = await openStore(connection, bases, directory, files, options);
     try {
@@ -58,7 +58,7 @@ export async function readSavedRecords(
     // With false, nothing is loaded.
     return false;
   };
-  await withConnection(instance, (connection) =>
+  await withDuckDBConnection(instance, (connection) =>
     loadSavedDelta(connection, 'unused', directory, files, note),
   );
   return records;

@@ -1,7 +1,7 @@
 import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
-import { OversizedRowError } from '../../failure.ts';
-import { requireSpace } from '../../files/disk-space.ts';
+import { requireSpace } from '../../../src/process/disk-space.ts';
+import { OversizedRowError } from '../../describe-failure.ts';
 import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purchases.ts';
 
 /**

@@ -11,16 +11,16 @@ import {
 } from '../../../src/purchase-store/format/relations.ts';
 import { type Bases, openStore } from '../../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../../capture/changed-purchases.ts';
-import { InsufficientLogError, readSince } from '../../capture/log-sufficiency.ts';
+import { MissingChangesError, readSince } from '../../capture/missing-changes.ts';
 import type { Watermark } from '../../capture/watermark.ts';
-import { isFileDamage } from '../../failure.ts';
+import { isFileDamage } from '../../describe-failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
 import { createLogFile, visibleAtOnce } from '../../files/log-files.ts';
 import type { Organization } from '../../organization.ts';
 import { maxLogBytes } from '../../tick/byte-limits.ts';
 import type { Prepared } from '../../tick/store.ts';
 import { fileContent } from '../../verification/file-content.ts';
-import { UnreadableError } from '../../verification/published-content.ts';
+import { DamagedGenerationError } from '../../verification/published-content.ts';
 import { requireEqual, requireTotals, WrongLoadError } from '../../verification/verify.ts';
 import {
   closeBase,
@@ -32,7 +32,7 @@ import {
 import type { BuildOptions } from '../builder.ts';
 import { mergeIntoBase } from '../compact/merge-into-base.ts';
 import { discardFiles, type NewFiles, prepare } from '../new-files.ts';
-import { loadBase } from './load-base.ts';
+import { loadInChunks } from './load-in-chunks.ts';
 import type { LoadProgress } from './load-progress.ts';
 
 type LoadLargeOptions = {
@@ -62,7 +62,7 @@ export async function loadLarge(
   const base = await openUnfinishedBase(location);
   let progress: LoadProgress;
   try {
-    progress = await loadBase(base, {
+    progress = await loadInChunks(base, {
       ...location,
       database,
       signal: build.signal,
@@ -103,8 +103,9 @@ export async function loadLarge(
 
 /** Whether the load must begin again: another failure says nothing about the rows. */
 const isBaseUnusable = (error: unknown): boolean =>
-  [WrongLoadError, UnreadableError, InsufficientLogError].some((kind) => error instanceof kind) ||
-  isFileDamage(error);
+  [WrongLoadError, DamagedGenerationError, MissingChangesError].some(
+    (kind) => error instanceof kind,
+  ) || isFileDamage(error);
 
 /** Merges the log of a load into another base, and begins another log. */
 async function mergeLog(

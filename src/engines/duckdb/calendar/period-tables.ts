@@ -2,7 +2,7 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { isOfMonths, type PeriodCalendar, periodOffsets } from '../../../domain/period.ts';
-import { withConnection } from '../../../duckdb/connection.ts';
+import { withDuckDBConnection } from '../../../duckdb/connection.ts';
 import {
   beginOfQuarterHour,
   creationQuarter,
@@ -135,5 +135,5 @@ async function create(
     from quarters
     join (select period, min(${quarterColumn}) as period_begin from quarters group by period)
       using (period)`;
-  await withConnection(instance, (connection) => connection.run(create));
+  await withDuckDBConnection(instance, (connection) => connection.run(create));
 }

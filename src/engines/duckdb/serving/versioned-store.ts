@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { StoreFiles } from '../../../domain/purchase-engine.ts';
-import { withConnection } from '../../../duckdb/connection.ts';
+import { withDuckDBConnection } from '../../../duckdb/connection.ts';
 import type { OpenStore, PendingBatches } from '../../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
 import { later, type TickInstant } from './response-instant.ts';
@@ -155,7 +155,7 @@ export class VersionedStore {
     // Two calls must not close the store twice.
     this.#isRetired = false;
     await this.waitForChange();
-    await withConnection(this.#instance, (connection) => this.store.close(connection));
+    await withDuckDBConnection(this.#instance, (connection) => this.store.close(connection));
   }
 }
 

@@ -7,6 +7,7 @@ import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
 import { inTransaction } from '../../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
+import { requireSpace } from '../../../src/process/disk-space.ts';
 import { fieldTypes } from '../../../src/purchase-store/delta/replay.ts';
 import {
   type EncodedTable,
@@ -15,16 +16,15 @@ import {
 } from '../../../src/purchase-store/format/encode-sql.ts';
 import { entriesOfBase } from '../../../src/purchase-store/format/layout.ts';
 import { commitToken, confirmSnapshot } from '../../capture/history-token.ts';
-import { whyUnreadableSince } from '../../capture/log-sufficiency.ts';
+import { whyChangesMissing } from '../../capture/missing-changes.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
-import { requireSpace } from '../../files/disk-space.ts';
 import { type BaseFile, fitRowGroups, resetBase } from '../base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
 import { insertPurchases } from './insert-purchases.ts';
 import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
 
-export type BaseLoadOptions = {
+export type ChunkedLoadOptions = {
   readonly database: Database;
   readonly organizationId: bigint;
   readonly signal: AbortSignal;
@@ -43,10 +43,13 @@ export const defaultChunkRows = 2 * rowGroupRows;
  * one. Each chunk is committed with its end position, so an interrupted load resumes there. The
  * caller completes the load with the changes since `progress.since`.
  */
-export async function loadBase(file: BaseFile, options: BaseLoadOptions): Promise<LoadProgress> {
+export async function loadInChunks(
+  file: BaseFile,
+  options: ChunkedLoadOptions,
+): Promise<LoadProgress> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
   const { progress: begun } = file;
-  if (begun === null || (await whyUnreadableSince(database, begun.since)) !== null) {
+  if (begun === null || (await whyChangesMissing(database, begun.since)) !== null) {
     await begin(file, options);
   }
   let progress = file.progress as LoadProgress;
@@ -113,7 +116,10 @@ type ConfirmedChunk = CopiedChunk & { readonly token: string };
 /** The position after the last purchase: a load that resumes here reads no rows. */
 const endPosition: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
 
-async function begin(file: BaseFile, { database, organizationId }: BaseLoadOptions): Promise<void> {
+async function begin(
+  file: BaseFile,
+  { database, organizationId }: ChunkedLoadOptions,
+): Promise<void> {
   await resetBase(file);
   const progress = await withSnapshot(database, async (source) => {
     const since = await confirmSnapshot(database, await takeSnapshot(source));

@@ -18,7 +18,7 @@ const request = z.object({
     .regex(/^-?\d+$/)
     .transform(BigInt),
   /** What is published differs from Postgres. */
-  isWrong: z.boolean().default(false),
+  differsFromPostgres: z.boolean().default(false),
 });
 type RebuildRequest = z.output<typeof request>;
 

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { firstAvailable } from '../../src/engines/first-available.ts';
+import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
@@ -28,7 +28,7 @@ const it = test
         return { result, asOf: asOf + clock.ahead };
       },
     };
-    const purchases = firstAvailable(engine, ahead);
+    const purchases = createFallbackEngine(engine, ahead);
     onCleanup(() => purchases.close());
     return purchases;
   })
@@ -103,7 +103,7 @@ it('a query runs in Postgres if the DuckDB file disappears before it', async ({
     ...(await createTestDuckDBEngine(directory)),
     version: async () => ({ name: 'removed', asOf: 1n }),
   };
-  const engine = firstAvailable(withoutFile, createPostgresEngine(database.pool));
+  const engine = createFallbackEngine(withoutFile, createPostgresEngine(database.pool));
   onTestFinished(() => engine.close());
   const { result } = await engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 });
   expect(result.purchaseCount).toBe(3n);

@@ -3,27 +3,29 @@ import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
+import { isDue } from '../attempts.ts';
 import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture/change-log.ts';
-import { isDataError } from '../failure.ts';
+import { isDataError } from '../describe-failure.ts';
 import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';
-import { exceptionsOf, isDue, type Organization, type Organizations } from '../organization.ts';
+import { exceptionsOf, type Organization, type Organizations } from '../organization.ts';
 import { joinBehind } from '../tick/join.ts';
+import { refreshOrganizations } from '../tick/organization-list.ts';
 import type { Publication } from '../tick/publication.ts';
-import { refreshOrganizations, startPublication } from '../tick/start-publication.ts';
+import { startPublication } from '../tick/start-publication.ts';
 import type { Store } from '../tick/store.ts';
+import { runTick } from '../tick/tick.ts';
 import {
   defaultMaxTickChanges,
   noChanges,
-  runTick,
   type TickContext,
   type TickResult,
-} from '../tick/tick.ts';
+} from '../tick/tick-steps.ts';
 import type { Reports } from './status-reports.ts';
 import { every } from './timers.ts';
 
-export type Replication = ReturnType<typeof createReplication>;
+export type TickRunner = ReturnType<typeof createTickRunner>;
 
-type ReplicationOptions = {
+type TickRunnerOptions = {
   readonly database: Database;
   readonly store: Store;
   readonly shard: Shard;
@@ -38,10 +40,14 @@ type ReplicationOptions = {
 
 const organizationsIntervalMs = 500;
 
-/** Publishes the changes of all organizations that follow, and makes others follow again. */
-export function createReplication(options: ReplicationOptions) {
+/**
+ * Polls the change log, and runs ticks and joins: publishes the changes of all organizations that follow, and
+ * makes others follow again. Runs one publication at a time.
+ */
+export function createTickRunner(options: TickRunnerOptions) {
   const { database, store, shard, organizations, reports, metrics, log, signal } = options;
   const { maxTickChanges = defaultMaxTickChanges } = options;
+  const source = { database, store, shard };
   /** The name under which this worker retains the change log. */
   const reader = `${options.dataFolderId} ${shard.number}/${shard.of}`;
   // One publication at a time: a tick, a join, or the end of a build.
@@ -74,7 +80,7 @@ export function createReplication(options: ReplicationOptions) {
     // Retained before the first load: workers of other data folders prune entries that no reader retains.
     await retainChangeLog(database, reader);
     organizations.clear();
-    publication = await startPublication({ database, store, shard }, organizations, (id, error) =>
+    publication = await startPublication(source, organizations, (id, error) =>
       log.error({ organization: encodeId('organization', id), err: error }, 'cannot be continued'),
     );
   };
@@ -88,21 +94,6 @@ export function createReplication(options: ReplicationOptions) {
     await starting;
   };
 
-  /** False if a deleted organization is still building. */
-  const refresh = async (): Promise<boolean> => {
-    let isComplete = true;
-    for (const { id, work } of await refreshOrganizations(database, shard, organizations)) {
-      if (work.build !== null) {
-        isComplete = false;
-        continue;
-      }
-      organizations.delete(id);
-      await store.remove(id);
-      log.info({ organization: encodeId('organization', id) }, 'deleted, with its purchases');
-    }
-    return isComplete;
-  };
-
   /** One poll of the change log, and a tick if it has changes. */
   const pollAndPublish = (withOrganizations = organizationsDue()): Promise<TickResult> =>
     exclusively(async () => {
@@ -110,7 +101,7 @@ export function createReplication(options: ReplicationOptions) {
       const startedAt = performance.now();
       const poll = await pollChangeLog(database, current.watermark, shard, withOrganizations);
       if (poll.organizations !== null && poll.organizations !== organizationsDigest) {
-        const isComplete = await refresh();
+        const isComplete = await refreshOrganizations(source, organizations, reports.removed);
         organizationsDigest = isComplete ? poll.organizations : '';
       }
       if (poll.asOf < current.asOf) {
@@ -137,7 +128,7 @@ export function createReplication(options: ReplicationOptions) {
     for (const organization of exceptionsOf(organizations)) {
       const { phase, watermark, work } = organization;
       if (phase !== 'behind' || watermark === null || work.build !== null) continue;
-      if (!isDue(organization, 'join')) continue;
+      if (!isDue(work.failed, 'join')) continue;
       const { snapshot } = watermark;
       groups.set(snapshot, [...(groups.get(snapshot) ?? []), organization]);
     }

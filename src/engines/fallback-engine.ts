@@ -7,26 +7,26 @@ import {
   type PurchaseReader,
 } from '../domain/purchase-engine.ts';
 
-/** The longest wait for `preferred` to show what `fallback` has shown, and the pause after it. */
+/** The longest wait for `preferred` to reach the instant of `fallback`, and the pause after it. */
 const maxWaitMs = 5_000;
 const waitAgainAfterMs = 30_000;
 const maxOrganizations = 10_000;
 
 /**
  * Reads from `preferred` if it has an organization's purchases, otherwise from `fallback`. Once
- * `fallback` has shown an instant, `preferred` is used again when it shows that instant too: the
+ * `fallback` has served an instant, `preferred` is used again when it has reached that instant: the
  * data of an organization never go back.
  */
-export function firstAvailable(
+export function createFallbackEngine(
   preferred: PurchaseEngine,
   fallback: PurchaseEngine,
   onFallback: OnFallback = () => {},
 ): PurchaseEngine {
-  const shown: ShownInstants = new LRUCache({ max: maxOrganizations });
+  const served: FallbackInstants = new LRUCache({ max: maxOrganizations });
   return {
-    ...createReader(preferred, fallback, shown, onFallback),
+    ...createReader(preferred, fallback, served, onFallback),
     forSource: (source) =>
-      createReader(preferred.forSource(source), fallback.forSource(source), shown, onFallback),
+      createReader(preferred.forSource(source), fallback.forSource(source), served, onFallback),
     close: async () => {
       await preferred.close();
       await fallback.close();
@@ -34,32 +34,32 @@ export function firstAvailable(
   };
 }
 
-/** `isOutdated`: `preferred` has the purchases, and does not show yet what `fallback` has shown. */
+/** `isOutdated`: `preferred` has the purchases, of an earlier instant than `fallback` has served. */
 type OnFallback = (organizationId: bigint, isOutdated: boolean) => void;
 
-/** The latest instant that `fallback` has shown, when, and when to wait for it (milliseconds, monotonic). */
-type ShownInstant = { asOf: bigint; shownAt: number; waitAfter: number };
-type ShownInstants = LRUCache<bigint, ShownInstant>;
+/** The latest instant that `fallback` has served, when, and when to wait for it (milliseconds, monotonic). */
+type FallbackInstant = { asOf: bigint; servedAt: number; waitAfter: number };
+type FallbackInstants = LRUCache<bigint, FallbackInstant>;
 
 function createReader(
   preferred: PurchaseReader,
   fallback: PurchaseReader,
-  shown: ShownInstants,
+  served: FallbackInstants,
   onFallback: OnFallback,
 ): PurchaseReader {
   /** The version that `preferred` has; null if it has none, or only an earlier one than `fallback`. */
   const usableVersion = async (organizationId: bigint): Promise<DataVersion | null> => {
-    const later = shown.get(organizationId);
+    const later = served.get(organizationId);
     const version = await preferred.version(organizationId);
     if (version === null || later === undefined) return version;
     if (version.asOf < later.asOf) return waitForVersion(organizationId, later);
-    shown.delete(organizationId);
+    served.delete(organizationId);
     return version;
   };
 
   const waitForVersion = async (
     organizationId: bigint,
-    later: ShownInstant,
+    later: FallbackInstant,
   ): Promise<DataVersion | null> => {
     if (performance.now() < later.waitAfter) return null;
     const timeout = AbortSignal.timeout(maxWaitMs);
@@ -67,7 +67,7 @@ function createReader(
       for (;;) {
         await preferred.waitUntilFresh(organizationId, later.asOf, timeout);
         const version = await preferred.version(organizationId);
-        // Meanwhile a query of `fallback` may have shown a later instant.
+        // Meanwhile a query of `fallback` may have served a later instant.
         if (version === null || version.asOf >= later.asOf) return version;
       }
     } catch {
@@ -76,14 +76,14 @@ function createReader(
     }
   };
 
-  const show = (organizationId: bigint, asOf: bigint, startedAt: number): void => {
-    const known = shown.get(organizationId) ?? { asOf, shownAt: 0, waitAfter: 0 };
-    // If the query began later and shows an earlier instant, Postgres's clock went back.
-    if (asOf > known.asOf || startedAt > known.shownAt) {
+  const noteServed = (organizationId: bigint, asOf: bigint, startedAt: number): void => {
+    const known = served.get(organizationId) ?? { asOf, servedAt: 0, waitAfter: 0 };
+    // If the query began later and has an earlier instant, Postgres's clock went back.
+    if (asOf > known.asOf || startedAt > known.servedAt) {
       known.asOf = asOf;
-      known.shownAt = performance.now();
+      known.servedAt = performance.now();
     }
-    shown.set(organizationId, known);
+    served.set(organizationId, known);
   };
 
   const run = async <Result>(
@@ -109,7 +109,7 @@ function createReader(
     run(organizationId, async (engine) => {
       const startedAt = performance.now();
       const result = await query(engine);
-      if (engine === fallback) show(organizationId, result.asOf, startedAt);
+      if (engine === fallback) noteServed(organizationId, result.asOf, startedAt);
       return result;
     });
 
@@ -133,7 +133,7 @@ function createReader(
           organizationId,
           filters,
           (source, either) => {
-            if (engine === fallback) show(organizationId, source.asOf, startedAt);
+            if (engine === fallback) noteServed(organizationId, source.asOf, startedAt);
             return take(source, either);
           },
           signal,

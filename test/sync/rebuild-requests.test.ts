@@ -25,7 +25,7 @@ import {
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { workerSettings } from '../../sync/lock/worker-lock.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
-import { requestFromWorker, takeRequests } from '../../sync/worker/requests.ts';
+import { requestFromWorker, takeRequests } from '../../sync/worker/rebuild-requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';
 import { publishedFiles } from '../support/published-files.ts';
@@ -33,7 +33,7 @@ import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
 
 const requestRebuild = (directory: string, organizationId: bigint) => {
-  const request = { organizationId, isWrong: false };
+  const request = { organizationId, differsFromPostgres: false };
   return requestFromWorker(directory, request, async () => true, AbortSignal.timeout(50_000));
 };
 

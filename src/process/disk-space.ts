@@ -5,6 +5,11 @@ const reserveShare = 0.05;
 const maxReserveBytes = 64 * 2 ** 20;
 const maxReserveInodes = 1_000;
 
+/** The disk has less free space than a write needs besides the reserve. The message has the numbers. */
+export class LackOfSpaceError extends Error {
+  readonly code = 'ENOSPC';
+}
+
 export const freeBytes = (directory: string): number => freeSpace(directory).bytes;
 
 /** The bytes that stay free on the disk. */
@@ -26,7 +31,7 @@ const mebibytes = (bytes: number, round: (value: number) => number) =>
   `${round(bytes / 2 ** 20)} MiB`;
 
 /** What a disk lacks to write `bytes` and to keep the reserve; null if it lacks nothing. */
-export function lackOfSpace(directory: string, bytes = 0): string | null {
+function lackOfSpace(directory: string, bytes = 0): string | null {
   const free = freeSpace(directory);
   if (free.bytes < bytes + free.reserveBytes) {
     const needed = bytes === 0 ? '' : `${mebibytes(bytes, Math.ceil)} are needed, `;
@@ -35,6 +40,12 @@ export function lackOfSpace(directory: string, bytes = 0): string | null {
   }
   if (free.inodes >= free.reserveInodes) return null;
   return `${free.inodes} inodes are free, and ${free.reserveInodes} must stay free as a reserve`;
+}
+
+/** Throws if the disk lacks `bytes` or inodes besides the reserve. A full disk stops Postgres. */
+export function requireSpace(directory: string, bytes: number): void {
+  const lack = lackOfSpace(directory, bytes);
+  if (lack !== null) throw new LackOfSpaceError(lack);
 }
 
 /** Why `bytes` cannot be written to DATA_DIR beside the reserve, and the remedy; null if they can. */

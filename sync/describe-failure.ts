@@ -8,12 +8,12 @@ import {
   describeDatabaseFailure,
   type TableRights,
 } from '../src/postgres/connection/database-failure.ts';
+import { LackOfSpaceError } from '../src/process/disk-space.ts';
 import { duckdbErrorType, errorText } from '../src/process/error-text.ts';
 import { fileAdvice } from '../src/process/file-advice.ts';
 import { isOutOfFiles } from '../src/process/open-files.ts';
 import { OperatorError } from '../src/process/operator-error.ts';
 import { DamagedLogError } from '../src/purchase-store/format/log.ts';
-import { LackOfSpaceError } from './files/disk-space.ts';
 
 /** The cause and the remedy of a failure, without values of rows. */
 export type Failure = { readonly message: string; readonly advice: string };

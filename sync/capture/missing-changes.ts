@@ -15,7 +15,7 @@ export const isPrunedBeyond = (since: Sql): Sql =>
   )`;
 
 /** The change log lacks changes since a watermark. */
-export class InsufficientLogError extends Error {
+export class MissingChangesError extends Error {
   readonly reason: string;
   /** The snapshot in which changes are missing. */
   readonly now: SourceSnapshot;
@@ -28,7 +28,7 @@ export class InsufficientLogError extends Error {
 
 /**
  * Reads Postgres in one snapshot for which the change log has all changes since a watermark, and
- * confirms the snapshot. Rejects with InsufficientLogError if it has not.
+ * confirms the snapshot. Rejects with MissingChangesError if it has not.
  */
 export async function readSince<Result>(
   database: Database,
@@ -37,21 +37,19 @@ export async function readSince<Result>(
 ): Promise<{ readonly watermark: Watermark; readonly result: Result }> {
   const { now, result } = await withSnapshot(database, async (source) => {
     const now = await takeSnapshot(source);
-    const reason = await whyLogInsufficient(source, since, now);
-    if (reason !== null) throw new InsufficientLogError(reason, now);
+    const reason = await whyMissingIn(source, since, now);
+    if (reason !== null) throw new MissingChangesError(reason, now);
     return { now, result: await read(source) };
   });
   return { watermark: await confirmSnapshot(database, now), result };
 }
 
 /** The reason why the change log lacks changes since a watermark; null if it has all of them. */
-export const whyUnreadableSince = (database: Database, since: Watermark): Promise<string | null> =>
-  withSnapshot(database, async (source) =>
-    whyLogInsufficient(source, since, await takeSnapshot(source)),
-  );
+export const whyChangesMissing = (database: Database, since: Watermark): Promise<string | null> =>
+  withSnapshot(database, async (source) => whyMissingIn(source, since, await takeSnapshot(source)));
 
-/** As `whyUnreadableSince`, for the snapshot `now` of `connection`. */
-export async function whyLogInsufficient(
+/** As `whyChangesMissing`, for the snapshot `now` of `connection`. */
+export async function whyMissingIn(
   connection: Connection,
   watermark: Omit<Watermark, 'asOf'>,
   now: SourceSnapshot,

@@ -6,8 +6,8 @@ import { pruneChangeLog } from '../capture/change-log.ts';
 import { exceptionsOf } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
-import type { Replication } from './replication.ts';
 import type { Reports } from './status-reports.ts';
+import type { TickRunner } from './tick-runner.ts';
 import { every } from './timers.ts';
 
 const syncIntervalMs = 5_000;
@@ -16,24 +16,24 @@ const cleanUpIntervalMs = 60_000;
 const maxRetentionMicroseconds = 3_600_000_000n;
 
 /** Syncs to the disk, prunes the change log, and removes unused data. */
-export function createMaintenance(options: {
+export function createSyncAndPrune(options: {
   readonly database: Database;
   readonly store: Store;
   readonly shard: Shard;
-  readonly replication: Replication;
+  readonly ticks: TickRunner;
   readonly builds: BuildScheduler;
   readonly reports: Reports;
   readonly onError: (error: unknown) => void;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }) {
-  const { database, store, shard, replication, builds, reports, log, signal } = options;
-  const { context, organizations, exclusively } = replication;
+  const { database, store, shard, ticks, builds, reports, log, signal } = options;
+  const { context, organizations, exclusively } = ticks;
   const queue = new PQueue({ concurrency: 1 });
   const isSyncDue = every(syncIntervalMs);
   const isCleanUpDue = every(cleanUpIntervalMs);
 
-  const syncAndPrune = async (): Promise<void> => {
+  const now = async (): Promise<void> => {
     const onDisk = await exclusively(async () => {
       const { published } = context().publication;
       return { ...published, logEnds: store.logEnds() };
@@ -55,7 +55,7 @@ export function createMaintenance(options: {
     // The next call prunes.
     if (retained === null) return;
     const snapshots = [synced.snapshot, ...exceptions, ...retained];
-    await pruneChangeLog(database, replication.reader, snapshots, signal);
+    await pruneChangeLog(database, ticks.reader, snapshots, signal);
   };
 
   const cleanUp = (): Promise<void> =>
@@ -68,14 +68,15 @@ export function createMaintenance(options: {
       .catch((error) => log.debug({ err: error }, 'cannot remove unused purchases now'));
 
   return {
-    syncAndPrune,
+    /** Syncs and prunes. */
+    now,
     cleanUp,
 
     /** Starts due work without waiting: the disk, and deleting millions of entries, may take seconds. */
     startDue(): void {
       if (isSyncDue() && queue.pending + queue.size === 0) {
         void queue.add(async () => {
-          await syncAndPrune().then(
+          await now().then(
             () => reports.note('pruning', null),
             (error) => {
               if (signal.aborted) return;
