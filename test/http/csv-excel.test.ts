@@ -5,6 +5,7 @@ import { expectRefusal } from './refusal.ts';
 
 describe('csv_excel', () => {
   it.beforeAll(async ({ database, shop, customerId }) => {
+    await database.pool.query(`update customers set name = 'Ana; Maria', phone = '0123'`);
     await addPurchase(database.pool, shop.organizationId, {
       customer_id: customerId,
       purchase_value_in_cents: 123_456n,
@@ -19,7 +20,7 @@ describe('csv_excel', () => {
 
   const paths = [
     ...['purchases', 'purchases/export', 'purchases/stats', 'purchases/timeseries?interval=day'],
-    'purchases/changes',
+    ...['purchases/changes', 'customers', 'customers/export'],
   ].map((path) => `/v1/${path}${path.includes('?') ? '&' : '?'}`);
 
   /** The fields of the first row by their names. */
@@ -66,6 +67,13 @@ describe('csv_excel', () => {
     });
     const stats = await get(`/v1/purchases/stats?${options}`);
     expect(firstRow(stats.body, ';')).toMatchObject({ average_ticket: '1234,56', currency: 'JPY' });
+    const customers = await get(`/v1/customers?${options}`);
+    expect(firstRow(customers.body, ';')).toMatchObject({
+      total_spent: '0,00',
+      name: '"Ana; Maria"',
+      phone: "'0123",
+      is_subscribed: 'false',
+    });
   });
 
   it('quotes a decimal comma between commas', async ({ get }) => {

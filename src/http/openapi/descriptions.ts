@@ -98,14 +98,15 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Compression**: \`br\` and \`gzip\` by \`Accept-Encoding\`, with a weak \`ETag\`;
   \`If-None-Match\` accepts weak and strong tags. An addition.
 - **HEAD** has the response of GET, without the body. An addition.
-- **Formats**: purchase lists and statistics also come as CSV, NDJSON and Arrow, by \`Accept\` or by \`format\`; errors are always JSON. Rows are those of the JSON
+- **Formats**: lists of purchases and customers, and statistics, also come as CSV, NDJSON and
+  Arrow, by \`Accept\` or by \`format\`; errors are always JSON. Rows are those of the JSON
   response, without \`object\` and \`attributed_flow_ids\` if rows are no objects; lists and
   objects such as \`coupons\` are JSON text in CSV, Arrow and Parquet. Statistics are the rows of \`groups\`, or one row of
   totals without \`group_by\`; time series have a row for each period of each series. Both
   have \`currency\` and \`mixed_currencies\` in every row.
   \`X-Has-More\` is the value of \`has_more\`, \`groups_truncated\` or
   \`series_truncated\`.
-- **Exports** are files with all matching purchases, in no particular order: CSV by
+- **Exports** are files with all matching purchases or customers, in no particular order: CSV by
   default, NDJSON, Arrow or Parquet. An export that fails after its first byte closes the
   connection. The number of concurrent exports is limited; further ones are refused with \`429\`.
 - **Freshness**: \`X-Data-As-Of\` of purchase responses is the instant of their data, and
