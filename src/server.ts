@@ -7,7 +7,7 @@ import { createDuckDBEngine } from './engines/duckdb/engine.ts';
 import { createFallbackEngine } from './engines/fallback-engine.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
 import type { QueryQueueOptions } from './engines/query-queue.ts';
-import { createExportWriter } from './exports/export-process.ts';
+import { createExportWriters } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
 import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
@@ -117,7 +117,7 @@ export async function startServer(
             log.error({ organization: String(organizationId), err: error }, 'a log is damaged'),
         })
       : clickhouse.changes;
-  const writeExport = createExportWriter({
+  const writers = createExportWriters({
     dataDirectory,
     threads: settings.duckdbThreads,
     memoryLimit: settings.exportMemoryLimit,
@@ -128,9 +128,10 @@ export async function startServer(
     resources,
     services: {
       database,
+      exportDatabase: fallbackDatabase,
       purchases,
       changes,
-      writeExport,
+      ...writers,
       // With PORT=0, the port is known after the server listens.
       get publicAppUrl() {
         return settings.publicAppUrl ?? ownAppUrl(address);

@@ -21,11 +21,11 @@ export function createInProcessApi(
     keyDatabase: database,
     services: {
       database,
+      exportDatabase: database,
       purchases,
       changes: createChangeFeed({ dataDirectory: settings.dataDirectory, onError() {} }),
-      writeExport: () => {
-        throw new Error('benchmarks export from the real API only');
-      },
+      writeExport: refuseExport,
+      writeTable: refuseExport,
       publicAppUrl: 'http://127.0.0.1:3000/app',
     },
     rateLimitPerMinute: Number.MAX_SAFE_INTEGER,
@@ -40,4 +40,8 @@ export function createInProcessApi(
     if (statusCode !== 200) throw new Error(`GET ${url} returned ${statusCode}: ${body}`);
     return body;
   };
+}
+
+function refuseExport(): never {
+  throw new Error('benchmarks export from the real API only');
 }

@@ -3,9 +3,11 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseColumn } from '../domain/purchase.ts';
 import { queryRows, runStatement } from '../duckdb/connection.ts';
 import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
-import { formulaPattern, type Quoting, quotedCharacters } from '../http/formats/quoting.ts';
-import type { TableColumn } from '../http/formats/table.ts';
+import { type Quoting, quotedCharacters, type Separator } from '../http/formats/quoting.ts';
+import { changedTextPattern, roundedNumberPattern } from '../http/formats/spreadsheet.ts';
+import type { Table, TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchases/purchase-table.ts';
+import { localTimeFunction } from './functions.ts';
 import { type MatchingPurchases, projectPurchases } from './projection.ts';
 
 // DuckDB opens it by path, so it must be a pipe or a file.
@@ -47,20 +49,27 @@ async function copyAll(
 }
 
 /** A part of a line. `concat` leaves out what is null. */
-function lineCell(
-  value: Sql,
-  { kind, required }: PurchaseColumn,
-  { before, quoting, after, absent }: LineCell,
-): Sql {
+function lineCell(value: Sql, { kind, required }: PurchaseColumn, cell: LineCell): Sql {
+  const { before, quoting, after, absent } = cell;
   // Letters and digits need no quotes.
   const isId = kind === 'purchase_id' || kind === 'customer_id';
-  const text = kind === 'instant' ? sql`strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')` : value;
-  const quoted = sqlQuotings[isId && quoting !== 'json' ? 'none' : quoting](text);
+  const quoted = sqlQuotings[isId && quoting !== 'json' ? 'none' : quoting](cellText(value, cell));
   const around = (present: string, otherwise: string): Sql =>
     required || present === otherwise
       ? sql`${present}`
       : sql`case when ${value} is null then ${otherwise} else ${present} end`;
   return sql`concat(${around(before, absent)}, ${quoted}, ${around(after, '')})`;
+}
+
+/** As `valueWriter` of lines.ts, in SQL. */
+function cellText(value: Sql, { kind, mark, timeZone }: LineCell): Sql {
+  if (mark !== undefined) {
+    // Exact: a product of decimals is a decimal, but their quotient is a double.
+    return sql`replace((${value}::decimal(19, 0) * 0.01::decimal(3, 2))::varchar, '.', ${mark})`;
+  }
+  if (kind !== 'instant') return value;
+  if (timeZone !== undefined) return sql`${raw(localTimeFunction)}(epoch_us(${value}))`;
+  return sql`strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
 }
 
 /** A regular expression takes twice as long to find none of them. */
@@ -70,16 +79,24 @@ const containsAny = (text: Sql, characters: readonly string[]): Sql =>
     ' or ',
   );
 
+const quote = (text: Sql, separator: Separator): Sql =>
+  sql`case when ${text} = '' or ${containsAny(text, quotedCharacters[separator])}
+    then '"' || replace(${text}, '"', '""') || '"' else ${text} end`;
+
+const quoteForSpreadsheet = (text: Sql, separator: Separator): Sql =>
+  sql`case when regexp_matches(${text}, ${raw(`'${changedTextPattern}'`)}, 'i')
+    then ${quote(sql`'''' || ${text}`, separator)} else ${quote(text, separator)} end`;
+
 /** As `quotings`, in SQL. */
 const sqlQuotings: Readonly<Record<Quoting, (text: Sql) => Sql>> = {
   none: (text) => text,
   json: (text) => sql`to_json(${text})::varchar`,
-  csv: (text) =>
-    sql`case when ${text} = '' or ${containsAny(text, quotedCharacters)}
-      then '"' || replace(${text}, '"', '""') || '"' else ${text} end`,
-  spreadsheet: (text) =>
-    sql`case when regexp_matches(${text}, ${raw(`'${formulaPattern}'`)})
-      then ${sqlQuotings.csv(sql`'''' || ${text}`)} else ${sqlQuotings.csv(text)} end`,
+  csv: (text) => quote(text, ','),
+  spreadsheet: (text) => quoteForSpreadsheet(text, ','),
+  spreadsheet_semicolon: (text) => quoteForSpreadsheet(text, ';'),
+  spreadsheet_number: (text) =>
+    sql`case when regexp_matches(${text}::varchar, ${raw(`'${roundedNumberPattern}'`)})
+      then '''' || ${text}::varchar else ${text}::varchar end`,
 };
 
 /** The texts of a row group are kept in memory, in each thread. Most row groups are smaller. */
@@ -117,9 +134,13 @@ const csvTypes: Readonly<Record<TableColumn['kind'], string>> = {
   json: 'varchar',
 };
 
-/** Writes a CSV file of `purchaseTable` as Parquet. It may be a pipe. */
-export async function copyCsvAsParquet(connection: DuckDBConnection, path: string): Promise<void> {
-  const columns = purchaseTable.columns.map(({ name, kind }) => `${name}: '${csvTypes[kind]}'`);
+/** Writes a CSV file with these columns as Parquet. It may be a pipe. */
+export async function copyCsvAsParquet(
+  connection: DuckDBConnection,
+  path: string,
+  { columns: csvColumns }: Table,
+): Promise<void> {
+  const columns = csvColumns.map(({ name, kind }) => `${name}: '${csvTypes[kind]}'`);
   await runStatement(
     connection,
     sql`copy (

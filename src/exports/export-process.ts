@@ -8,8 +8,8 @@ import { pipeline } from 'node:stream/promises';
 import type { StoreFiles } from '../domain/purchase-engine.ts';
 import { spillDirectory } from '../duckdb/spill.ts';
 import { type Format, writeBatches } from '../http/formats/format.ts';
-import { formats } from '../http/formats/negotiation.ts';
-import type { ExportWriter } from '../http/services.ts';
+import { formats, formatWith } from '../http/formats/negotiation.ts';
+import type { ExportWriters } from '../http/services.ts';
 import { builtProgram } from '../process/package-files.ts';
 import { purchaseBatches, purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { childEnvironment } from '../settings/settings.ts';
@@ -35,26 +35,32 @@ type Input = { readonly files: StoreFiles } | { readonly csv: AsyncIterable<Uint
  * Writes files, and all Parquet, in processes of their own, and other batches here. Batches are read
  * without waiting for the client: a transaction of Postgres is open until all are read.
  */
-export function createExportWriter({ dataDirectory, ...limits }: ExportOptions): ExportWriter {
+export function createExportWriters({ dataDirectory, ...limits }: ExportOptions): ExportWriters {
   let started = 0;
-  return (source, filters, format, signal) => {
+  const nextJob = () => {
     started += 1;
-    const job = {
-      ...limits,
-      format,
-      spillDirectory: spillDirectory(dataDirectory, `export-${process.pid}-${started}`),
-    };
-    if ('files' in source) {
-      const { base, part, asOf } = source.files;
-      const ofFiles = { filters, hasBase: base !== null, part, asOf };
-      return runExportProcess({ ...job, source: ofFiles }, source, signal);
-    }
-    const batches = purchaseBatches(source.purchases);
-    const spooled = (lines: Format) =>
-      spool(writeBatches(lines, purchaseTable, batches), `${job.spillDirectory}.spool`);
-    if (format !== 'parquet') return spooled(formats[format]);
-    return runExportProcess({ ...job, source: 'csv' }, { csv: spooled(formats.csv) }, signal);
+    const name = `export-${process.pid}-${started}`;
+    return { ...limits, spillDirectory: spillDirectory(dataDirectory, name) };
   };
+  const writeTable: ExportWriters['writeTable'] = ({ table, batches }, output, signal) => {
+    const job = nextJob();
+    const { format, spreadsheet } = output;
+    const spooled = (lines: Format) =>
+      spool(writeBatches(lines, table, batches), `${job.spillDirectory}.spool`);
+    if (format !== 'parquet') return spooled(formatWith(format, spreadsheet));
+    const source = { csv: { columns: table.columns } };
+    return runExportProcess({ ...job, format, source }, { csv: spooled(formats.csv) }, signal);
+  };
+  const writeExport: ExportWriters['writeExport'] = (source, filters, output, signal) => {
+    if (!('files' in source)) {
+      const batches = purchaseBatches(source.purchases);
+      return writeTable({ table: purchaseTable, batches }, output, signal);
+    }
+    const { base, part, asOf } = source.files;
+    const ofFiles = { filters, hasBase: base !== null, part, asOf };
+    return runExportProcess({ ...nextJob(), ...output, source: ofFiles }, source, signal);
+  };
+  return { writeExport, writeTable };
 }
 
 /** If the process fails, throws its message. */

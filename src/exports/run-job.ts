@@ -12,6 +12,8 @@ import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { type Format, writeBatches } from '../http/formats/format.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
+import type { SpreadsheetOptions } from '../http/formats/spreadsheet.ts';
+import type { Table } from '../http/formats/table.ts';
 import { createDelta } from '../purchase-store/delta/delta.ts';
 import { createBaseLayout } from '../purchase-store/format/layout.ts';
 import { readRange } from '../purchase-store/format/log.ts';
@@ -24,8 +26,9 @@ import { matchingPurchases } from './projection.ts';
 /** What an export process writes to its standard output. */
 export type ExportJob = {
   readonly format: ExportFormatName;
+  readonly spreadsheet?: SpreadsheetOptions | undefined;
   /** Matching purchases of the log at descriptor 4 and the base at 5, or the CSV of the standard input. */
-  readonly source: FilesSource | 'csv';
+  readonly source: FilesSource | CsvSource;
   readonly threads: number;
   /** As DuckDB writes sizes. */
   readonly memoryLimit: string;
@@ -37,29 +40,41 @@ type FilesSource = Pick<StoreFiles, 'part' | 'asOf'> & {
   readonly hasBase: boolean;
 };
 
-const catalogs = { base: 'base', delta: 'delta' };
-const lineFormats = { csv, csv_excel: csvForExcel, ndjson };
+/** Becomes Parquet. */
+type CsvSource = { readonly csv: Table };
 
-export async function runJob({ format, source, ...options }: ExportJob): Promise<void> {
+const catalogs = { base: 'base', delta: 'delta' };
+
+export async function runJob({
+  format,
+  spreadsheet,
+  source,
+  ...options
+}: ExportJob): Promise<void> {
+  const lineFormats = { csv, csv_excel: csvForExcel(spreadsheet), ndjson };
   const instance = await createInstance(options);
   const connection = await instance.connect();
-  registerFunctions(connection);
+  registerFunctions(connection, spreadsheet?.timezone);
   // The order of a log is that of its lines, so it is read before the settings below.
-  if (source !== 'csv') await openFiles(connection, source);
+  if (!('csv' in source)) await openFiles(connection, source);
   // Dictionaries are joined to the purchases, never the other way round.
   await connection.run(`set disabled_optimizers = 'join_order,build_side_probe_side'`);
   // Rows would wait in memory for the rows before them.
   await connection.run('set global preserve_insertion_order = false');
   await connection.run(`set global timezone = 'UTC'`);
-  const convertCsvToParquet = async (lines: AsyncIterable<Uint8Array>, on: DuckDBConnection) => {
+  const convertCsvToParquet = async (
+    lines: AsyncIterable<Uint8Array>,
+    table: Table,
+    on: DuckDBConnection,
+  ) => {
     // The standard input of a child of Node is a socket, which DuckDB cannot open.
     await mkdir(options.spillDirectory, { recursive: true });
     const pipe = join(options.spillDirectory, 'csv');
     await makePipe(pipe);
     const inputPipeline = pipeline(lines, createWriteStream(pipe));
-    await Promise.all([inputPipeline, copyCsvAsParquet(on, pipe)]);
+    await Promise.all([inputPipeline, copyCsvAsParquet(on, pipe, table)]);
   };
-  if (source === 'csv') return convertCsvToParquet(process.stdin, connection);
+  if ('csv' in source) return convertCsvToParquet(process.stdin, source.csv, connection);
 
   const purchases = await matchingPurchases(connection, catalogs, source.filters);
   if (format !== 'arrow' && !purchases.hasLongLabels) {
@@ -73,7 +88,7 @@ export async function runJob({ format, source, ...options }: ExportJob): Promise
     return writeBatches(of, purchaseTable, purchaseBatches(all));
   };
   if (format === 'parquet')
-    return convertCsvToParquet(await writeRows(csv), await instance.connect());
+    return convertCsvToParquet(await writeRows(csv), purchaseTable, await instance.connect());
   // Loading apache-arrow takes as long as loading all other modules.
   const { arrow } = await import('../http/formats/arrow.ts');
   for await (const part of await writeRows(format === 'arrow' ? arrow : lineFormats[format])) {

@@ -2,14 +2,16 @@ import type { z } from 'zod';
 import type { ChangeFeed } from '../domain/purchase-changes.ts';
 import type { AsOf, PurchaseReader } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/keys/api-keys.ts';
-import type { ExportFormatName } from './formats/negotiation.ts';
+import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
 import type { ResponseTable } from './formats/table.ts';
-import type { Services } from './services.ts';
+import type { ExportOutput, Services } from './services.ts';
 
 /** The input of a handler: validated parameters, and the API key's organization. */
 export type ApiRequest<Path, Query> = {
   readonly path: Path;
   readonly query: Query;
+  /** The options of `csv_excel`; undefined for other formats. */
+  readonly spreadsheet: SpreadsheetOptions | undefined;
   /** Identifies the route and the parameters' values, independent of their spelling. */
   readonly cacheKey: string;
   /** Of the API key. There is no other source of an organization. */
@@ -52,6 +54,8 @@ export type Route<
       readonly kind?: never;
       /** Responses carry `X-Data-As-Of`. */
       readonly showsInstant?: true;
+      /** The response as rows, for formats other than JSON. */
+      readonly table?: ResponseTable<z.output<Response>>;
       handle(
         request: ApiRequest<z.output<Path>, z.output<Query>>,
       ): Promise<HandlerResult<z.output<Response>, bigint | undefined>>;
@@ -87,10 +91,12 @@ export type Route<
       readonly kind: 'export';
       /** The file's name, without the instant and the extension. */
       readonly name: string;
+      /** Reads the present rows of Postgres, so `X-Min-Data-As-Of` has no meaning. */
+      readonly isLive?: true;
       /** Opens the file until `take` settles. The file is written as it is read. */
       open(
         request: ApiRequest<z.output<Path>, z.output<Query>>,
-        format: ExportFormatName,
+        output: ExportOutput,
         take: (file: AsOf<AsyncGenerator<Uint8Array, void>>, signal: AbortSignal) => Promise<void>,
         signal: AbortSignal,
       ): Promise<void>;
@@ -114,6 +120,10 @@ export type ExportRoute = Extract<Route, { kind: 'export' }>;
 /** Whether the route serves pages. */
 export const isList = ({ query }: Route): boolean =>
   'starting_after' in (query as z.ZodObject).shape;
+
+/** Whether a request may have a minimum instant: of purchases, which are published later than written. */
+export const hasMinimumFreshness = (route: Route): boolean =>
+  route.kind !== undefined && !(route.kind === 'export' && route.isLive);
 
 /** Single-resource and aggregate responses carry an ETag (section 4.5); lists and exports do not. */
 export const hasEtag = (route: Route): boolean => !isList(route) && route.kind !== 'export';

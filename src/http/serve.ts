@@ -9,7 +9,9 @@ import {
   type FormatName,
   formatNames,
 } from './formats/negotiation.ts';
+import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
 import { signalOf } from './request/client-disconnect.ts';
+import { readSpreadsheetOptions } from './request/format-parameters.ts';
 import { type MinimumFreshness, readFreshnessRequirement } from './request/minimum-freshness.ts';
 import { parseQueryString, queryStringOf, readParameters } from './request/parameters.ts';
 import { refuseBody } from './request/request-body.ts';
@@ -25,6 +27,7 @@ import {
   type ApiRequest,
   type ExportRoute,
   type FeedRoute,
+  hasMinimumFreshness,
   isList,
   type Route,
   type SnapshotRoute,
@@ -86,8 +89,10 @@ async function respond(
 ): Promise<SerializedResponse<bigint | undefined>> {
   if (route.kind === 'feed') return respondFromFeed(route, incoming, options);
   if (route.kind === 'snapshot') return respondFromSnapshot(route, incoming, options);
-  const { apiRequest, serialize } = incoming;
-  return serializeResult({ route, format: 'json', serialize }, await route.handle(apiRequest));
+  const { request, apiRequest, serialize } = incoming;
+  const format = formatOf(route, request, apiRequest);
+  const { spreadsheet } = apiRequest;
+  return serializeResult({ route, format, spreadsheet, serialize }, await route.handle(apiRequest));
 }
 
 async function respondFromSnapshot(
@@ -112,6 +117,7 @@ async function respondFromFeed(
 ): Promise<SerializedResponse> {
   const format = formatOf(route, request, apiRequest);
   const { feed } = route;
+  const { spreadsheet } = apiRequest;
   const { keyId, source } = apiRequest.credential;
   const requirement = readFreshnessRequirement(request, {
     freshness: (organizationId) => feed.freshness(organizationId, source),
@@ -125,7 +131,7 @@ async function respondFromFeed(
     return await freshness.respondWhenFresh(requirement, async (requireFresh) => {
       const page = await route.handle(apiRequest, slot?.signal);
       requireFresh(page.asOf);
-      return serializeResult({ route, format, serialize }, page);
+      return serializeResult({ route, format, spreadsheet, serialize }, page);
     });
   } finally {
     slot?.end();
@@ -143,10 +149,14 @@ function serveExport(
     url: route.url,
     handler: async (request, reply) => {
       const apiRequest = readRequest(request);
-      const requirement = readFreshnessRequirement(request, apiRequest.purchases);
       const query = apiRequest.query as { format?: ExportFormatName };
       const format = query.format ?? acceptedFormat(request.headers.accept, exportFormatNames);
-      const exportRequest = { route, format, apiRequest };
+      const output = { format, spreadsheet: apiRequest.spreadsheet };
+      const exportRequest = { route, output, apiRequest };
+      if (!hasMinimumFreshness(route)) {
+        return sendExport(request, reply, exportRequest, options, () => {});
+      }
+      const requirement = readFreshnessRequirement(request, apiRequest.purchases);
       return freshness.respondWhenFresh(requirement, (requireFresh) =>
         sendExport(request, reply, exportRequest, options, requireFresh),
       );
@@ -167,7 +177,7 @@ function nextPageLink({ raw }: FastifyRequest, cursor: string): string {
 
 /** The parameter `format`, for clients that cannot set headers; otherwise `Accept`. */
 function formatOf(
-  { table }: SnapshotRoute | FeedRoute,
+  { table }: Exclude<Route, ExportRoute>,
   request: FastifyRequest,
   { query }: ApiRequest<unknown, unknown>,
 ): FormatName {
@@ -187,11 +197,18 @@ function createRequestReader({ url, path, query }: Route, purchases: PurchaseEng
     requirePathParameters(request);
     refuseBody(request);
     const pathParameters = readParameters(path, request.params as Record<string, string>);
-    const queryParameters = readParameters(query, parseQueryString(queryStringOf(rawUrl)));
+    const given = parseQueryString(queryStringOf(rawUrl));
+    const queryParameters = readParameters(query, given);
+    const spreadsheet = readSpreadsheetOptions(
+      query,
+      given,
+      queryParameters as Record<string, unknown>,
+    );
     return {
       path: pathParameters,
       query: queryParameters,
-      cacheKey: cacheKeyOf(url, pathParameters, queryParameters),
+      spreadsheet,
+      cacheKey: cacheKeyOf(url, pathParameters, queryParameters, spreadsheet),
       purchases: purchases.forSource(credential.source),
       organizationId: credential.organizationId,
       credential,
@@ -209,9 +226,15 @@ function requirePathParameters(request: FastifyRequest): void {
 }
 
 /** The same key for the same values in any order and spelling. */
-function cacheKeyOf(url: string, path: unknown, query: unknown): string {
+function cacheKeyOf(
+  url: string,
+  path: unknown,
+  query: unknown,
+  spreadsheet: SpreadsheetOptions | undefined,
+): string {
   const parameters = Object.entries({ ...(path as object), ...(query as object) }).sort();
-  return jsonOf([url, parameters]);
+  // A time zone that the request gives changes the rows, even if it is the default.
+  return jsonOf([url, parameters, spreadsheet?.timezone]);
 }
 
 function serializerOf(reply: FastifyReply): (body: unknown) => string {

@@ -3,22 +3,39 @@ import type { ExportSource, PurchaseEngine } from '../domain/purchase-engine.ts'
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { Database } from '../postgres/connection/pool.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
+import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
+import type { Table, TableBatch } from './formats/table.ts';
 
-/** Writes the matching purchases of a source in a format. The generator starts and ends all work. */
-export type ExportWriter = (
-  source: ExportSource,
-  filters: PurchaseFilters,
-  format: ExportFormatName,
-  signal: AbortSignal,
+/** The format of an export, and the options of `csv_excel`. */
+export type ExportOutput = {
+  readonly format: ExportFormatName;
+  readonly spreadsheet?: SpreadsheetOptions | undefined;
+};
+
+/** Writes rows in a format. The generator starts and ends all work. */
+type Write<Given extends unknown[]> = (
+  ...given: [...Given, output: ExportOutput, signal: AbortSignal]
 ) => AsyncGenerator<Uint8Array, void>;
 
+/** Writes the matching purchases of a source. */
+export type ExportWriter = Write<[source: ExportSource, filters: PurchaseFilters]>;
+
+export type ExportWriters = {
+  readonly writeExport: ExportWriter;
+  /** Writes all batches of a table. */
+  readonly writeTable: Write<[rows: TableRows]>;
+};
+
+type TableRows = { readonly table: Table; readonly batches: AsyncIterable<TableBatch> };
+
 /** The dependencies of resources. */
-export type Services = {
+export type Services = ExportWriters & {
   /** The operational Postgres. */
   readonly database: Database;
+  /** The same Postgres. An export occupies a connection until all of its rows are read. */
+  readonly exportDatabase: Database;
   readonly purchases: PurchaseEngine;
   readonly changes: ChangeFeed;
-  readonly writeExport: ExportWriter;
   /** The base of `html_url`, without a slash at its end. */
   readonly publicAppUrl: string;
 };

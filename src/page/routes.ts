@@ -36,7 +36,13 @@ const contentSecurityPolicy = [
 const styles = ['base', 'controls', 'layout', 'dashboard', 'tables'];
 
 /** Modules of the domain that the page's modules import. */
-const domainModules = ['period-limit.js', 'purchase.js', 'purchase-query.js', 'zone-offset.js'];
+const domainModules = [
+  'decimal.js',
+  'period-limit.js',
+  'purchase.js',
+  'purchase-query.js',
+  'zone-offset.js',
+];
 
 /**
  * The page for people: `/` and, for `html_url`, the views of records under `/app`. It reads the

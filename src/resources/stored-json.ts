@@ -80,6 +80,7 @@ type StoredField<Schema extends z.ZodType> = Field<Schema> & {
 export function objectOf<const S extends Shape>(shape: S): StoredField<ObjectSchema<S>> {
   return {
     schema: schemaOf(shape),
+    kind: 'json',
     expression: asText,
     serialize: (json) => readObject(shape, parseExactly(json)),
   };
@@ -91,6 +92,7 @@ export function listOfObjects<const S extends Shape>(
 ): StoredField<z.ZodArray<ObjectSchema<S>>> {
   return {
     schema: z.array(schemaOf(shape)),
+    kind: 'json',
     expression: asText,
     serialize: (json) => {
       const stored = parseExactly(json);
@@ -103,6 +105,7 @@ export function listOfObjects<const S extends Shape>(
 /** An object with names that the organization defines. Null values are omitted, also nested ones. */
 export const freeObject: StoredField<z.ZodRecord<z.ZodString, z.ZodUnknown>> = {
   schema: z.record(z.string(), z.unknown()),
+  kind: 'json',
   expression: asText,
   serialize: (json) => {
     const stored = parseExactly(json);

@@ -147,7 +147,8 @@ it('an export reads the files with which it began, also after they have been rem
       expect(existsSync(join(folder, name ?? ''))).toBe(false);
     }
     let text = '';
-    for await (const part of writeExport(result, {}, 'ndjson', signal)) text += Buffer.from(part);
+    for await (const part of writeExport(result, {}, { format: 'ndjson' }, signal))
+      text += Buffer.from(part);
     expect(text.trimEnd().split('\n')).toHaveLength(count);
   });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { maxTextBytes, trackingLabels } from '../../src/domain/purchase.ts';
-import { createExportWriter } from '../../src/exports/export-process.ts';
+import { createExportWriters } from '../../src/exports/export-process.ts';
 import { previousQuarters } from '../../src/purchase-store/format/previous-purchases.ts';
 import { purchaseTable } from '../../src/resources/purchases/purchase-table.ts';
 import { fileReader, type ReadRow, readArrow } from '../http/formats/reading.ts';
@@ -42,13 +42,17 @@ describe('an export of many labels of the maximum length', { timeout: 120_000 },
   });
 
   async function exported(format: 'arrow' | 'parquet', dataDirectory: string): Promise<Buffer> {
-    const writeExport = createExportWriter({ threads: 2, memoryLimit: '100MiB', dataDirectory });
+    const { writeExport } = createExportWriters({
+      threads: 2,
+      memoryLimit: '100MiB',
+      dataDirectory,
+    });
     const parts: Uint8Array[] = [];
     const open = (name: string) => openSync(join(dataDirectory, name), 'r');
     const descriptors = { base: open(base), log: open(log) };
     const files = { ...descriptors, part: { lines: 0, bytes: 0 }, asOf: 1n };
     const { signal } = new AbortController();
-    for await (const part of writeExport({ files }, {}, format, signal)) {
+    for await (const part of writeExport({ files }, {}, { format }, signal)) {
       parts.push(Buffer.from(part));
     }
     Object.values(descriptors).forEach(closeSync);

@@ -9,6 +9,7 @@ import type { PurchaseEngine, StoreFiles } from '../../src/domain/purchase-engin
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
+import type { SpreadsheetOptions } from '../../src/http/formats/spreadsheet.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { fileReader } from '../http/formats/reading.ts';
 import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts';
@@ -24,6 +25,15 @@ import { createTestWorker } from '../support/sync.ts';
 /** Of purchases in base and log, in a log without a base, and in Postgres. */
 const engineNames = ['base and log', 'log', 'postgres'] as const;
 const ofFiles = ['base and log', 'log'] as const;
+
+const spreadsheetTexts = ['=1;2', '007', '3-4', '1E5', 'TRUE', 'a;b', '1234567890123456'];
+
+type ExportedOptions = {
+  readonly signal?: AbortSignal;
+  readonly seen?: (part: Uint8Array) => void;
+  readonly of?: bigint;
+  readonly spreadsheet?: SpreadsheetOptions;
+};
 
 describe('an export of all purchases that match', () => {
   let database: TestDatabase;
@@ -46,6 +56,13 @@ describe('an export of all purchases that match', () => {
     }
     for (const values of fc.sample(awkwardPurchase(customers), { numRuns: 300, seed: 5 })) {
       await addPurchase(database.pool, organization, values);
+    }
+    for (const order_number of spreadsheetTexts) {
+      const values = { order_number, utm_term: order_number, purchase_value_in_cents: 10n ** 15n };
+      await addPurchase(database.pool, organization, {
+        ...values,
+        customer_id: customers[0] as bigint,
+      });
     }
     small = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, small);
@@ -94,16 +111,14 @@ describe('an export of all purchases that match', () => {
     name: keyof typeof engines,
     format: ExportFormatName,
     filters: PurchaseFilters,
-    signal?: AbortSignal,
-    seen: (part: Uint8Array) => void = () => {},
-    of = organization,
+    { signal, seen = () => {}, of = organization, spreadsheet }: ExportedOptions = {},
   ): Promise<Buffer> =>
     engines[name].export(
       of,
       filters,
       async ({ result: source }, either) => {
         const parts: Uint8Array[] = [];
-        for await (const part of writeExport(source, filters, format, either)) {
+        for await (const part of writeExport(source, filters, { format, spreadsheet }, either)) {
           seen(part);
           parts.push(Buffer.from(part));
         }
@@ -111,6 +126,8 @@ describe('an export of all purchases that match', () => {
       },
       signal,
     );
+  const withOptions = (name: keyof typeof engines, spreadsheet: SpreadsheetOptions) =>
+    exported(name, 'csv_excel', {}, { spreadsheet });
   const linesOf = (bytes: Buffer): string[] => bytes.toString().split('\n').sort();
 
   it.each(['csv', 'csv_excel', 'ndjson'] as const)(
@@ -141,6 +158,24 @@ describe('an export of all purchases that match', () => {
     },
   );
 
+  it.each([
+    { amounts: 'units', timezone: 'America/Sao_Paulo' },
+    { amounts: 'units', decimal: 'comma' },
+    { amounts: 'units', decimal: 'comma', separator: 'semicolon', timezone: 'UTC' },
+  ] as const)(
+    'has the same lines from all engines with the options of csv_excel: %o',
+    {
+      tags: ['slow'],
+    },
+    async (spreadsheet) => {
+      const lines = linesOf(await withOptions('postgres', spreadsheet));
+      expect(lines.length).toBeGreaterThan(4811);
+      for (const name of ofFiles) {
+        expect(linesOf(await withOptions(name, spreadsheet))).toEqual(lines);
+      }
+    },
+  );
+
   it('has the same Parquet rows from all engines, which are prepared in DuckDB and in JavaScript', {
     tags: ['slow'],
   }, async () => {
@@ -151,14 +186,14 @@ describe('an export of all purchases that match', () => {
         return { types, rows: rows.map((row) => JSON.stringify(row)).sort() };
       }),
     );
-    expect(ofPostgres?.rows).toHaveLength(4804);
+    expect(ofPostgres?.rows).toHaveLength(4811);
     for (const other of others) expect(other).toEqual(ofPostgres);
     await files.close();
   });
 
   it('is the same if it is too small for a process', async () => {
     const few = (name: keyof typeof engines, format: ExportFormatName) =>
-      exported(name, format, {}, undefined, undefined, small);
+      exported(name, format, {}, { of: small });
     for (const format of ['csv', 'ndjson'] as const) {
       const lines = linesOf(await few('postgres', format));
       expect(lines.length).toBeGreaterThan(40);
@@ -171,9 +206,8 @@ describe('an export of all purchases that match', () => {
     { tags: ['slow'] },
     async (name) => {
       const client = new AbortController();
-      const given = exported(name, 'ndjson', {}, client.signal, () =>
-        client.abort(new Error('client disconnected')),
-      );
+      const seen = () => client.abort(new Error('client disconnected'));
+      const given = exported(name, 'ndjson', {}, { signal: client.signal, seen });
       await expect(given).rejects.toThrow('client disconnected');
       expect(await exported(name, 'ndjson', { maxValueInCents: 10n })).not.toHaveLength(0);
       const { rows } = await database.pool.query(
@@ -190,16 +224,17 @@ describe('an export of all purchases that match', () => {
       await once(client.signal, 'abort');
       yield [];
     })();
-    const begun = writeExport({ purchases }, {}, 'parquet', client.signal).next();
+    const begun = writeExport({ purchases }, {}, { format: 'parquet' }, client.signal).next();
     setImmediate(() => client.abort(new Error('client disconnected')));
     await expect(begun).rejects.toThrow('client disconnected');
     expect(exportProcesses()).toEqual([]);
   });
 
   it('fails if its process is killed', { tags: ['slow'] }, async () => {
-    const reading = exported('log', 'ndjson', {}, undefined, () => {
+    const seen = () => {
       for (const child of exportProcesses()) process.kill(child, 'SIGKILL');
-    });
+    };
+    const reading = exported('log', 'ndjson', {}, { seen });
     await expect(reading).rejects.toThrow('it ended with SIGKILL');
     expect(exportProcesses()).toEqual([]);
   });
@@ -208,7 +243,8 @@ describe('an export of all purchases that match', () => {
     const engine = await createTestDuckDBEngine(directory);
     let closed: Promise<void> | undefined;
     const given = engine.export(organization, {}, async ({ result }, signal) => {
-      for await (const _part of writeExport(result, {}, 'csv', signal)) closed ??= engine.close();
+      for await (const _part of writeExport(result, {}, { format: 'csv' }, signal))
+        closed ??= engine.close();
     });
     await expect(given).rejects.toThrow('closing');
     await closed;
@@ -228,7 +264,7 @@ describe('an export of all purchases that match', () => {
         if (!('files' in result)) throw new Error('the purchases are few');
         const files = { ...result.files, ...other };
         try {
-          for await (const _part of writeExport({ files }, {}, format, signal)) seen();
+          for await (const _part of writeExport({ files }, {}, { format }, signal)) seen();
           return null;
         } catch (error) {
           return error;
@@ -277,7 +313,7 @@ describe('an export of all purchases that match', () => {
       await expect(exportWith(format, { base: file.fd })).rejects.toThrow(
         format === 'arrow'
           ? /the dictionary of utm_source has no key 1/
-          : /the file is damaged: of 4804 purchases \d+ were/,
+          : /the file is damaged: of 4811 purchases \d+ were/,
       );
       await file.close();
     },

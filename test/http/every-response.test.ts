@@ -41,6 +41,8 @@ const untagged = [
   ...['csv', 'csv_excel', 'ndjson', 'arrow'].flatMap((format) => [
     `/v1/purchases?format=${format}`,
     `/v1/customers/{customer}/purchases?format=${format}`,
+    `/v1/customers?format=${format}`,
+    `/v1/segments/{segment}/customers?format=${format}`,
   ]),
   '/healthz',
 ];

@@ -56,7 +56,7 @@ export type Target = {
 };
 
 const undescribed: readonly Operation[] = [
-  ...['/v1/customers/export', '/v1/nothing/{customer}', '/healthz', '/readyz', '/metrics'],
+  ...['/v1/segments/export', '/v1/nothing/{customer}', '/healthz', '/readyz', '/metrics'],
   ...['/docs', '/docs/{tag}', '/openapi.json'],
 ].map((path) => ({ path, resource: 'customer', parameters: [] }));
 

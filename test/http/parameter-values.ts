@@ -113,6 +113,9 @@ export const parameters: Readonly<Record<string, Values>> = {
     refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],
   },
   format: { accepted: ['csv', 'ndjson', 'arrow'], refused: ['', 'CSV', 'xml', 'text/csv'] },
+  separator: { accepted: ['comma', 'semicolon'], refused: ['', ',', ';', 'tab', 'Comma'] },
+  decimal: { accepted: ['point', 'comma'], refused: ['', '.', ',', 'semicolon'] },
+  amounts: { accepted: ['cents', 'units'], refused: ['', 'unit', '100', 'Units'] },
   // `every-endpoint.test.ts` has the values that each list accepts.
   sort: { accepted: [], refused: ['', 'Updated', 'created', 'name', 'toString'] },
   customer_id: idValues('cus', 'pur'),

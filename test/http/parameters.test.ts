@@ -23,7 +23,9 @@ const it = test
   .extend('sendTo', ({ send }) => ({ path, parameters }: Operation, query: string) => {
     const url = path.replace(/\{(\w+)\}/, (_, of: keyof FullShop['ids']) => shop.ids[of][0] ?? '');
     const needed = parameters.includes('interval') && !/\binterval\b/.test(query);
-    return send(`${url}?${query}${needed ? '&interval=week' : ''}`);
+    const isOption = /^(separator|decimal|amounts|timezone)\b/.test(query);
+    const format = isOption && parameters.includes('format') ? '&format=csv_excel' : '';
+    return send(`${url}?${query}${needed ? '&interval=week' : ''}${format}`);
   });
 
 it.beforeAll(async ({ api, database, worker }) => {
@@ -98,6 +100,7 @@ describe('the name of a parameter', () => {
       created_until: '2026-02-01T00:00:00Z',
       updated_since: '2026-01-01T00:00:00Z',
       sort: 'total_spent',
+      format: 'csv_excel',
     };
     for (const operation of operations.filter(({ parameters }) => parameters.length > 0)) {
       const names = operation.parameters.filter(

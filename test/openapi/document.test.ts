@@ -22,6 +22,7 @@ describe('the OpenAPI document', () => {
     expect(info.version).toBe('1.0.0');
     const additions = Object.keys(paths).filter((path) => paths[path].get['x-addition'] === true);
     expect(additions).toEqual([
+      '/v1/customers/export',
       '/v1/purchases/timeseries',
       '/v1/purchases/export',
       '/v1/purchases/changes',
@@ -29,7 +30,7 @@ describe('the OpenAPI document', () => {
       '/healthz',
       '/readyz',
     ]);
-    expect(Object.keys(paths)).toHaveLength(24);
+    expect(Object.keys(paths)).toHaveLength(25);
     for (const path in paths) {
       for (const parameter of paths[path].get.parameters) {
         if (!/An addition/.test(parameter.description)) continue;
@@ -46,7 +47,7 @@ describe('the OpenAPI document', () => {
     const examples = [
       // Files have neither a schema nor an example.
       ...Object.entries<Operation>(description.paths)
-        .filter(([path]) => path !== '/v1/purchases/export')
+        .filter(([path]) => !path.endsWith('/export'))
         .map(([, { get }]) => get.responses[200]),
       ...Object.values<Described>(description.components.responses),
     ].map((response) => response?.content['application/json']);

@@ -28,7 +28,7 @@ describe.runIf(hasBrowser)('the page', () => {
     const isAsResponse = async (button: string, file: string, path: string) => {
       const { name, bytes } = await save(button);
       expect(name).toBe(file);
-      const query = `${januaryBounds}&format=csv_excel`;
+      const query = `${januaryBounds}&format=csv_excel&amounts=units`;
       const expected = await api.get(`/v1/purchases${path}${query}`, fullShop.secret);
       expect(expected.statusCode).toBe(200);
       expect(bytes.toString(), path).toBe(await spreadsheet(expected.body));
@@ -62,7 +62,10 @@ describe.runIf(hasBrowser)('the page', () => {
     }
     expect(await button.textContent()).toBe('CSV of the latest 100');
     const { bytes } = await save('purchases');
-    const expected = await api.get('/v1/purchases?limit=100&format=csv_excel', secret);
+    const expected = await api.get(
+      '/v1/purchases?limit=100&format=csv_excel&amounts=units',
+      secret,
+    );
     expect(bytes.toString()).toBe(await spreadsheet(expected.body));
   });
 
@@ -76,13 +79,15 @@ describe.runIf(hasBrowser)('the page', () => {
       spreadsheet((await api.get(path + parameters, mixedSecret)).body);
     const line = () => page.locator('#requests pre').nth(1).textContent();
     const split = await save('series');
-    expect(split.bytes.toString()).toBe(await expected('&group_by=currency&format=csv_excel'));
+    expect(split.bytes.toString()).toBe(
+      await expected('&group_by=currency&format=csv_excel&amounts=units'),
+    );
     expect(await line()).toContain('/timeseries?interval=day&timezone=UTC&group_by=currency&');
 
     await page.getByRole('button', { name: /^Purchases/ }).click();
     await loaded();
     const counts = await save('series');
-    expect(counts.bytes.toString()).toBe(await expected('&format=csv_excel'));
+    expect(counts.bytes.toString()).toBe(await expected('&format=csv_excel&amounts=units'));
     expect(await line()).not.toContain('group_by');
   });
 

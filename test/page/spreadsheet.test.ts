@@ -20,11 +20,11 @@ const pieces = () =>
     },
   });
 
-it('has amounts in units, exact, and the times of a time zone', async () => {
+it('has the times of a time zone, and other columns unchanged', async () => {
   const csv = [
-    'id,purchase_value_in_cents,created_at,coupons,discount_in_cents\r\n',
-    'pur_1,9007199254740993,2026-01-10T02:59:59.999999Z,"[{""code"":""A,B\r\n""}]",\r\n',
-    '"",5,2026-01-10T03:00:00.000000Z,,-120\r\n',
+    'id,purchase_value,created_at,coupons,discount\r\n',
+    'pur_1,90071992547409.93,2026-01-10T02:59:59.999999Z,"[{""code"":""A,B\r\n""}]",\r\n',
+    '"",0.05,2026-01-10T03:00:00.000000Z,,-1.20\r\n',
   ];
   expect(await convert(csv, 'America/Sao_Paulo')).toBe(
     [
@@ -36,7 +36,7 @@ it('has amounts in units, exact, and the times of a time zone', async () => {
 });
 
 it('has the days of periods, and the times of hours', async () => {
-  const csv = ['starts_at,key,revenue_in_cents\r\n', '2026-07-01T22:00:00.000000Z,,0\r\n'];
+  const csv = ['starts_at,key,revenue\r\n', '2026-07-01T22:00:00.000000Z,,0.00\r\n'];
   const header = 'starts_at (Europe/Berlin),key,revenue\r\n';
   expect(await convert(csv, 'Europe/Berlin', 'day')).toBe(`${header}2026-07-02,,0.00\r\n`);
   expect(await convert(csv, 'Europe/Berlin', 'hour')).toBe(

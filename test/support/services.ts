@@ -1,16 +1,17 @@
 import { tmpdir } from 'node:os';
 import type { ChangeFeed } from '../../src/domain/purchase-changes.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { createExportWriter } from '../../src/exports/export-process.ts';
+import { createExportWriters } from '../../src/exports/export-process.ts';
 import type { Services } from '../../src/http/services.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
 
-export const testExportWriter = createExportWriter({
+const writers = createExportWriters({
   threads: 2,
   memoryLimit: '256MiB',
   dataDirectory: tmpdir(),
 });
+export const testExportWriter = writers.writeExport;
 
 /** The services of the API, as the server creates them. */
 export function testServices(
@@ -20,9 +21,10 @@ export function testServices(
 ): Services {
   return {
     database,
+    exportDatabase: database,
     purchases,
     changes,
-    writeExport: testExportWriter,
+    ...writers,
     publicAppUrl: 'https://app.example',
   };
 }

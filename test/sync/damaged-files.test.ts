@@ -387,7 +387,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
         const all = `update purchases set utm_source = 'changed' where organization_id = $1`;
         await database.pool.query(`${all} and ${condition}`, [organization]);
       };
-      await addPurchases(published, 50);
+      await addVariedPurchases(published, 50);
       await published.sync();
       await change('id % 3 = 0');
       await published.sync();

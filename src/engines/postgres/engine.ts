@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
@@ -14,6 +13,7 @@ import {
   inSnapshot,
   withConnection,
 } from '../../postgres/connection/pool.ts';
+import { untilRead, withReadDeadline } from '../../postgres/connection/read-ahead.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
@@ -76,25 +76,19 @@ export function createPostgresEngine(
     report: queued(purchaseReport),
     cohorts: queued(purchaseCohorts),
     async export(organizationId, filters, take, signal) {
-      const taking = await withInstant(
-        database,
-        async (connection, readInstant) => {
-          await lockTable(connection);
-          const asOf = await readInstant();
-          const exhausted = new AbortController();
-          const purchases = notifyAtEnd(
-            exportPurchases(connection, organizationId, filters, signal),
-            () => exhausted.abort(),
-          );
-          const result = take({ result: { purchases }, asOf }, signal ?? neverAborted);
-          result.catch(() => {});
-          // The snapshot is needed for as long as rows are read, which a slow client does not prolong.
-          await Promise.race([result, once(exhausted.signal, 'abort')]);
-          return { result };
-        },
-        signal,
+      const { taken } = await withReadDeadline(signal, (either) =>
+        withInstant(
+          database,
+          async (connection, readInstant) => {
+            await lockTable(connection);
+            const asOf = await readInstant();
+            const all = exportPurchases(connection, organizationId, filters, either);
+            return untilRead(all, (purchases) => take({ result: { purchases }, asOf }, either));
+          },
+          either,
+        ),
       );
-      return taking.result;
+      return taken;
     },
 
     freshness: () => newestInstant(database),
@@ -118,13 +112,6 @@ export function createPostgresEngine(
     queries,
     close: queries.close,
   };
-}
-
-const { signal: neverAborted } = new AbortController();
-
-async function* notifyAtEnd<Part>(parts: AsyncIterable<Part>, onEnd: () => void) {
-  yield* parts;
-  onEnd();
 }
 
 /** Precedes the snapshot: a snapshot older than a TRUNCATE or a rewriting ALTER TABLE sees no rows. */

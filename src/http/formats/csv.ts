@@ -1,38 +1,80 @@
-import { type LinesFormat, linesFormat } from './lines.ts';
-import type { Quoting } from './quoting.ts';
-import type { TableColumnKind } from './table.ts';
+import { type LineCell, type LinesFormat, linesFormat } from './lines.ts';
+import type { Separator } from './quoting.ts';
+import type { SpreadsheetOptions } from './spreadsheet.ts';
+import type { TableColumn } from './table.ts';
 
 /**
  * RFC 4180: commas, CRLF, a header line, quotes where needed. A missing value is an empty field,
  * and an empty text is `""`, as in Postgres and DuckDB.
  */
-export const csv = createCsv('', 'csv');
+export const csv = createCsv('', ',', (column) => ({
+  ...column,
+  quoting: isText(column) ? 'csv' : 'none',
+}));
 
 /**
  * CSV for spreadsheets. Excel detects UTF-8 by the byte order mark. An apostrophe precedes text
- * that a spreadsheet would evaluate as a formula, so values may differ from `csv`.
+ * that a spreadsheet would evaluate or change, so values may differ from `csv`.
  */
-export const csvForExcel = createCsv('\ufeff', 'spreadsheet');
+export function csvForExcel(options: SpreadsheetOptions = {}): LinesFormat {
+  const { timezone: timeZone } = options;
+  const separator = options.separator === 'semicolon' ? ';' : ',';
+  const mark = options.decimal === 'comma' ? ',' : '.';
+  return createCsv('\ufeff', separator, (column) => {
+    const { name, kind } = column;
+    if (isText(column)) {
+      return { ...column, quoting: separator === ';' ? 'spreadsheet_semicolon' : 'spreadsheet' };
+    }
+    if (kind === 'integer') {
+      const number = { ...column, quoting: 'spreadsheet_number' } as const;
+      if (options.amounts !== 'units' || !name.endsWith(cents)) return number;
+      const quotes = mark === separator ? '"' : '';
+      return { ...number, name: name.slice(0, -cents.length), mark, quotes };
+    }
+    if (kind === 'instant' && timeZone !== undefined) {
+      return { ...column, quoting: 'none', name: `${name} (${timeZone})`, timeZone };
+    }
+    return { ...column, quoting: 'none' };
+  });
+}
 
-function createCsv(byteOrderMark: string, textQuoting: Quoting): LinesFormat {
-  const quotingOf: Readonly<Record<TableColumnKind, Quoting>> = {
-    text: textQuoting,
-    label: textQuoting,
-    json: textQuoting,
-    integer: 'none',
-    boolean: 'none',
-    instant: 'none',
-  };
+/** The end of the names of amounts (section 2.1). */
+const cents = '_in_cents';
+
+const isText = ({ kind }: TableColumn): boolean =>
+  kind === 'text' || kind === 'label' || kind === 'json';
+
+type CsvColumn = Pick<LineCell, 'quoting' | 'mark' | 'timeZone'> & {
+  readonly name: string;
+  /** Around each value that is not missing. */
+  readonly quotes?: '"' | '';
+};
+
+function createCsv(
+  byteOrderMark: string,
+  separator: Separator,
+  describe: (column: TableColumn) => CsvColumn,
+): LinesFormat {
   return linesFormat({
     mediaType: 'text/csv',
     contentType: 'text/csv; charset=utf-8; header=present',
     extension: 'csv',
-    begin: ({ columns }) => `${byteOrderMark}${columns.map(({ name }) => name).join(',')}\r\n`,
+    begin: ({ columns }) =>
+      `${byteOrderMark}${columns.map((column) => describe(column).name).join(separator)}\r\n`,
     line: ({ columns }) => ({
       before: '',
-      cells: columns.map(({ kind }, index) => {
-        const separator = index === 0 ? '' : ',';
-        return { kind, before: separator, quoting: quotingOf[kind], after: '', absent: separator };
+      cells: columns.map((column, index) => {
+        const { quoting, mark, timeZone, quotes = '' } = describe(column);
+        const between = index === 0 ? '' : separator;
+        return {
+          kind: column.kind,
+          before: between + quotes,
+          quoting,
+          after: quotes,
+          absent: between,
+          ...(mark && { mark }),
+          ...(timeZone !== undefined && { timeZone }),
+        };
       }),
       after: '\r\n',
     }),

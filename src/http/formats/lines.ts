@@ -1,4 +1,6 @@
+import { decimalOf } from '../../domain/decimal.ts';
 import { formatInstant } from '../../domain/instant.ts';
+import { localTimeWriter } from '../../domain/local-time.ts';
 import type { Format } from './format.ts';
 import { type Quoting, quotings } from './quoting.ts';
 import type { ColumnData, Table, TableColumnKind } from './table.ts';
@@ -17,6 +19,10 @@ export type LineCell = {
   readonly quoting: Quoting;
   readonly after: string;
   readonly absent: string;
+  /** Cents as a decimal number with this mark. */
+  readonly mark?: '.' | ',';
+  /** Instants as local time of this zone. */
+  readonly timeZone?: string;
 };
 
 export type LinesFormat = Format & {
@@ -53,18 +59,19 @@ export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
 
 type CellText = (row: number) => string;
 
-function cellWriter({
-  kind,
-  before,
-  quoting,
-  after,
-  absent,
-}: LineCell): (data: ColumnData) => CellText {
+function cellWriter(cell: LineCell): (data: ColumnData) => CellText {
+  const { before, quoting, after, absent } = cell;
   const quote = quotings[quoting];
+  const textOf = valueWriter(cell);
   return (data) => (row) => {
     const value = data[row] ?? null;
-    if (value === null) return absent;
-    const text = kind === 'instant' ? formatInstant(value as bigint) : String(value);
-    return before + quote(text) + after;
+    return value === null ? absent : before + quote(textOf(value)) + after;
   };
+}
+
+function valueWriter({ kind, mark, timeZone }: LineCell): (value: bigint | string) => string {
+  if (mark !== undefined) return (cents) => decimalOf(cents as bigint).replace('.', mark);
+  if (kind !== 'instant') return String;
+  const write = timeZone === undefined ? formatInstant : localTimeWriter(timeZone);
+  return (instant) => write(instant as bigint);
 }

@@ -2,18 +2,27 @@ import Negotiator from 'negotiator';
 import { arrow } from './arrow.ts';
 import { csv, csvForExcel } from './csv.ts';
 import type { FormatDescription } from './format.ts';
+import type { LinesFormat } from './lines.ts';
 import { ndjson } from './ndjson.ts';
 import { parquet } from './parquet.ts';
+import type { SpreadsheetOptions } from './spreadsheet.ts';
 
 /** The values of `format` besides `json`. */
 export const formats = {
   csv,
-  csv_excel: csvForExcel,
+  csv_excel: csvForExcel(),
   ndjson,
   arrow,
   parquet,
 } as const satisfies Record<string, FormatDescription>;
 export type ExportFormatName = keyof typeof formats;
+
+/** The format of a name. Only `csv_excel` has options. */
+export const formatWith = <Name extends Exclude<ExportFormatName, 'parquet'>>(
+  name: Name,
+  options: SpreadsheetOptions | undefined,
+): (typeof formats)[Name] | LinesFormat =>
+  name === 'csv_excel' ? csvForExcel(options) : formats[name];
 
 /** The formats of exports. The first one is the default. */
 export const exportFormatNames = Object.keys(formats) as [ExportFormatName, ...ExportFormatName[]];

@@ -1,13 +1,24 @@
-/** The characters that RFC 4180 requires quotes for. */
-export const quotedCharacters = ['"', ',', '\r', '\n'] as const;
-/**
- * Text that a spreadsheet evaluates as a formula, also with full-width signs or after a line feed. It means
- * the same in JavaScript and DuckDB (RE2), and has no single quotes.
- */
-export const formulaPattern = String.raw`^[=+\-@\t\r\n＝＋－＠]`;
+import { changedTextPattern, roundedNumberPattern } from './spreadsheet.ts';
 
-const needsQuotes = new RegExp(`[${quotedCharacters.join('')}]`);
-const isFormula = new RegExp(formulaPattern);
+/** The characters that RFC 4180 requires quotes for, by the separator of columns. */
+export const quotedCharacters = {
+  ',': ['"', ',', '\r', '\n'],
+  ';': ['"', ';', '\r', '\n'],
+} as const;
+export type Separator = keyof typeof quotedCharacters;
+
+const needsQuotes = {
+  ',': new RegExp(`[${quotedCharacters[','].join('')}]`),
+  ';': new RegExp(`[${quotedCharacters[';'].join('')}]`),
+} as const;
+const isChanged = new RegExp(changedTextPattern, 'iu');
+const isRounded = new RegExp(roundedNumberPattern);
+
+/** An empty text is `""`, because an empty field is a missing value. */
+const quote = (text: string, separator: Separator): string =>
+  text === '' || needsQuotes[separator].test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+
+const asText = (text: string): string => (isChanged.test(text) ? `'${text}` : text);
 
 /** How line formats quote a text. */
 export const quotings = {
@@ -15,12 +26,16 @@ export const quotings = {
 
   json: (text: string): string => JSON.stringify(text),
 
-  /** RFC 4180. An empty text is `""`, because an empty field is a missing value. */
-  csv: (text: string): string =>
-    text === '' || needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text,
+  /** RFC 4180. */
+  csv: (text: string): string => quote(text, ','),
 
-  /** `csv` with an apostrophe before formulas. */
-  spreadsheet: (text: string): string => quotings.csv(isFormula.test(text) ? `'${text}` : text),
+  /** `csv` with an apostrophe before text that a spreadsheet would change. */
+  spreadsheet: (text: string): string => quote(asText(text), ','),
+
+  spreadsheet_semicolon: (text: string): string => quote(asText(text), ';'),
+
+  /** A number, with an apostrophe if a spreadsheet would round it. */
+  spreadsheet_number: (text: string): string => (isRounded.test(text) ? `'${text}` : text),
 } as const satisfies Record<string, (text: string) => string>;
 
 export type Quoting = keyof typeof quotings;

@@ -63,7 +63,8 @@ export function batchOf({ columns }: Table, rows: readonly WireRow[]): TableBatc
   return { rowCount: rows.length, data };
 }
 
-const fromWire: Readonly<Record<TableColumnKind, (value: never) => bigint | string>> = {
+/** Converts the values of responses. */
+export const fromWire: Readonly<Record<TableColumnKind, (value: never) => bigint | string>> = {
   text: (text: string) => text,
   label: (text: string) => text,
   integer: (integer: bigint) => integer,

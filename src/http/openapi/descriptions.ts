@@ -36,7 +36,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   interval:
     'The length of the periods, which begin with those of `timezone`; weeks begin on Monday. An addition.',
   timezone:
-    'The time zone of `group_by=day` and of time series, as an IANA name, with daylight saving time; without effect on other statistics. Before 1900 and after 2099, days are in UTC. An addition.',
+    'The time zone of days and other periods, as an IANA name, with daylight saving time; without effect on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
   measures:
     'What a report counts or sums, with commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. An addition.',
   order_by:
@@ -51,7 +51,13 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   phone:
     'The number, with or without its country code, whether the stored number has it or not; only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
   format:
-    'The format of the response, for tools that cannot set headers; it overrides `Accept`. `csv_excel` is CSV with a byte order mark, and with an apostrophe before text that a spreadsheet would evaluate as a formula. An addition.',
+    'The format of the response, for tools that cannot set headers; it overrides `Accept`. `csv_excel` is CSV with a byte order mark, and with an apostrophe before text that a spreadsheet would evaluate as a formula, or change to another number or date. An addition.',
+  separator:
+    'What separates the columns of `csv_excel`: `comma` (default), or `semicolon`, which Excel expects where the comma is the decimal mark. An addition.',
+  decimal:
+    'The decimal mark of `csv_excel`: `point` (default), or `comma`. Only `amounts=units` has decimals. An addition.',
+  amounts:
+    'Amounts of `csv_excel`: in `cents` (default), or in `units` with two decimals. A unit is 100 cents in every currency. The names of columns then lack `_in_cents`. An addition.',
   'X-Min-Data-As-Of':
     'An addition: the response must show the data of this instant, such as `2026-01-31T14:05:09.123456Z`, or later. If newer data are not available within a few seconds, the response is `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
   cursor:
@@ -63,6 +69,9 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
 /** Parameters beyond the specification, in all routes. */
 export const additionalParameters: ReadonlySet<string> = new Set([
   'format',
+  'separator',
+  'decimal',
+  'amounts',
   'timezone',
   'interval',
   'measures',
@@ -108,15 +117,15 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Compression**: \`br\` and \`gzip\` by \`Accept-Encoding\`, with a weak \`ETag\`;
   \`If-None-Match\` accepts weak and strong tags. An addition.
 - **HEAD** has the response of GET, without the body. An addition.
-- **Formats**: purchase lists and statistics also come as CSV, NDJSON and Arrow, by
-  \`Accept\` or by \`format\`; errors are always JSON. Rows are those of the JSON response,
-  without \`object\` and \`attributed_flow_ids\` if rows are no objects; \`coupons\` is
-  JSON text in CSV, Arrow and Parquet. Statistics are the rows of \`groups\`, or one row of
+- **Formats**: lists of purchases and customers, and statistics, also come as CSV, NDJSON and
+  Arrow, by \`Accept\` or by \`format\`; errors are always JSON. Rows are those of the JSON
+  response, without \`object\` and \`attributed_flow_ids\` if rows are no objects; lists and
+  objects such as \`coupons\` are JSON text in CSV, Arrow and Parquet. Statistics are the rows of \`groups\`, or one row of
   totals without \`group_by\`; time series have a row for each period of each series. Both
   have \`currency\` and \`mixed_currencies\` in every row.
   \`X-Has-More\` is the value of \`has_more\`, \`groups_truncated\` or
   \`series_truncated\`.
-- **The export** is a file with all matching purchases, in no particular order: CSV by
+- **Exports** are files with all matching purchases or customers, in no particular order: CSV by
   default, NDJSON, Arrow or Parquet. An export that fails after its first byte closes the
   connection. The number of concurrent exports is limited; further ones are refused with \`429\`.
 - **Freshness**: \`X-Data-As-Of\` of purchase responses is the instant of their data, and

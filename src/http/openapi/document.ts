@@ -3,7 +3,7 @@ import type { FormatDescription } from '../formats/format.ts';
 import { exportFormatNames, formatNames, formats } from '../formats/negotiation.ts';
 import { minimumAsOfHeader } from '../request/minimum-freshness.ts';
 import { jsonSchema } from '../response/wire.ts';
-import { hasEtag, isList, type Route } from '../route.ts';
+import { hasEtag, hasMinimumFreshness, isList, type Route } from '../route.ts';
 import { probes } from '../server/health.ts';
 import {
   additionalParameters,
@@ -78,7 +78,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       ...parametersOf(path, 'path'),
       ...parametersOf(query, 'query'),
       ...(isConditional ? [ifNoneMatch] : []),
-      ...(kind === undefined ? [] : [minimumAsOf]),
+      ...(hasMinimumFreshness(route) ? [minimumAsOf] : []),
     ],
     responses: {
       200: {
@@ -98,7 +98,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'authentication_error',
         'permission_denied',
         ...(url.includes(':') ? (['not_found'] as const) : []),
-        ...(kind === undefined ? [] : (['conflict'] as const)),
+        ...(hasMinimumFreshness(route) ? (['conflict'] as const) : []),
         'validation_error',
         'rate_limited',
         'internal_error',

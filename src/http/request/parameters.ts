@@ -147,7 +147,10 @@ function namesIn<const Names extends readonly string[]>(
  * The canonical name of a time zone; `UTC` by default. A plus that is not encoded arrives as a space, which
  * no name has. An addition to the specification.
  */
-export function timeZone() {
+export const timeZone = () => zoneName().default('UTC').meta({ type: 'string', default: 'UTC' });
+
+/** The canonical name of a time zone. */
+export function zoneName() {
   return z
     .string()
     .transform((name, context) => {
@@ -156,8 +159,7 @@ export function timeZone() {
       context.addIssue('must be the IANA name of a time zone such as America/Sao_Paulo');
       return z.NEVER;
     })
-    .default('UTC')
-    .meta({ type: 'string', default: 'UTC' });
+    .meta({ type: 'string' });
 }
 
 /** Text with a bounded number of characters (Unicode code points). */

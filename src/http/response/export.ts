@@ -2,16 +2,18 @@ import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
-import { type ExportFormatName, formats } from '../formats/negotiation.ts';
+import type { FormatDescription } from '../formats/format.ts';
+import { formats } from '../formats/negotiation.ts';
 import type { ExportOutcome, HttpObserver } from '../observer.ts';
 import { signalOf } from '../request/client-disconnect.ts';
 import type { ApiRequest, ExportRoute } from '../route.ts';
 import { resetUnlessComplete } from '../server/connections.ts';
+import type { ExportOutput } from '../services.ts';
 import type { TakeExportSlot } from './export-slots.ts';
 
 type ExportRequest = {
   readonly route: ExportRoute;
-  readonly format: ExportFormatName;
+  readonly output: ExportOutput;
   readonly apiRequest: ApiRequest<unknown, unknown>;
 };
 
@@ -30,7 +32,7 @@ export type ExportOptions = {
 export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
-  { route, format, apiRequest }: ExportRequest,
+  { route, output, apiRequest }: ExportRequest,
   { takeSlot, stalledAfterMs, observer }: ExportOptions,
   requireFresh: (asOf: bigint) => void,
 ): Promise<FastifyReply> {
@@ -47,7 +49,7 @@ export async function sendExport(
   try {
     await route.open(
       apiRequest,
-      format,
+      output,
       async ({ result, asOf }, signal) => {
         requireFresh(asOf);
         if (isBegun) throw new Error('a part of the export was already sent');
@@ -58,7 +60,7 @@ export async function sendExport(
           await parts.return();
           throw signal.reason;
         }
-        describe(reply, formats[format], route.name, asOf);
+        describe(reply, formats[output.format], route.name, asOf);
         resetUnlessComplete(request.raw, reply.raw);
         isBegun = true;
         startedAt = performance.now();
@@ -104,7 +106,7 @@ export async function sendExport(
 
 function describe(
   reply: FastifyReply,
-  format: (typeof formats)[ExportFormatName],
+  format: FormatDescription,
   name: string,
   asOf: bigint,
 ): void {

@@ -103,9 +103,10 @@ export async function serializeSnapshot(
   snapshotRequest: SnapshotRequest,
 ): Promise<SerializedResponse> {
   const { route, format, apiRequest } = snapshotRequest;
-  const { organizationId, purchases, cacheKey } = apiRequest;
+  const { organizationId, purchases, cacheKey, spreadsheet } = apiRequest;
+  const output = { ...snapshotRequest, spreadsheet };
   const respond = async (signal: AbortSignal) =>
-    serializeResult(snapshotRequest, await route.handle({ ...apiRequest, signal }));
+    serializeResult(output, await route.handle({ ...apiRequest, signal }));
   const version = await purchases.version(organizationId);
   if (version === null) return respond(apiRequest.signal);
   const key = `${version.name} ${organizationId} ${format} ${cacheKey}`;

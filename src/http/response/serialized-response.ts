@@ -1,5 +1,6 @@
-import { writeWhole } from '../formats/format.ts';
-import { type FormatName, formats } from '../formats/negotiation.ts';
+import { type Format, writeWhole } from '../formats/format.ts';
+import { type FormatName, formatWith } from '../formats/negotiation.ts';
+import type { SpreadsheetOptions } from '../formats/spreadsheet.ts';
 import { batchOf, type ResponseTable } from '../formats/table.ts';
 import { type HandlerResult, hasEtag, type Route } from '../route.ts';
 import { entityTag } from './etag.ts';
@@ -22,11 +23,12 @@ export type SerializedResponse<Instant extends bigint | undefined = bigint> = {
 type Output = {
   readonly route: Route;
   readonly format: FormatName;
+  readonly spreadsheet: SpreadsheetOptions | undefined;
   readonly serialize: (body: unknown) => string;
 };
 
 export function serializeResult<Instant extends bigint | undefined>(
-  { route, format, serialize }: Output,
+  { route, format, spreadsheet, serialize }: Output,
   { result, asOf, next = null }: HandlerResult<unknown, Instant>,
 ): SerializedResponse<Instant> {
   const table = 'table' in route ? route.table : undefined;
@@ -36,16 +38,15 @@ export function serializeResult<Instant extends bigint | undefined>(
           body: writeExactly(serialize(result)),
           contentType: 'application/json; charset=utf-8',
         }
-      : writeRows(format, table as ResponseTable<unknown>, result);
+      : writeRows(formatWith(format, spreadsheet), table as ResponseTable<unknown>, result);
   return { ...content, entityTag: hasEtag(route) ? entityTag(content.body) : null, asOf, next };
 }
 
 function writeRows(
-  formatName: Exclude<FormatName, 'json'>,
+  format: Format,
   table: ResponseTable<unknown>,
   result: unknown,
 ): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
-  const format = formats[formatName];
   const { rows, hasMore, columns = table.columns } = table.read(result);
   const shown = { ...table, columns };
   const body = writeWhole(format, shown, batchOf(shown, rows));

@@ -2,6 +2,8 @@ import sql, { type Sql } from 'sql-template-tag';
 import { z } from 'zod';
 import { formatInstant } from '../../domain/instant.ts';
 import { conditionsOf, type FilterConditions, pageLimits } from '../../domain/purchase-query.ts';
+import { formatNames } from '../../http/formats/negotiation.ts';
+import { formatParameters } from '../../http/request/format-parameters.ts';
 import {
   boolean,
   id,
@@ -41,9 +43,7 @@ const ids = text({ min: 1, max: 4096 })
   .meta({ type: 'string', minLength: 1, maxLength: 4096 });
 
 /** Section 4.3. */
-export const customerListParameters = z.strictObject({
-  ...pageParameters('customer'),
-  sort: oneOf(['updated', 'total_spent']).optional(),
+export const customerFilterParameters = {
   is_subscribed: boolean().optional(),
   updated_since: instant('lower').optional(),
   created_since: instant('lower').optional(),
@@ -54,8 +54,18 @@ export const customerListParameters = z.strictObject({
   segment_id: id('segment').optional(),
   q: text({ min: 1, max: 256 }).optional(),
   ids: ids.optional(),
+};
+
+export const customerListParameters = z.strictObject({
+  ...pageParameters('customer'),
+  sort: oneOf(['updated', 'total_spent']).optional(),
+  ...customerFilterParameters,
+  ...formatParameters(formatNames),
 });
-type CustomerListQuery = z.output<typeof customerListParameters>;
+const filterParameters = z.object(customerFilterParameters);
+type CustomerFilterQuery = z.output<typeof filterParameters>;
+type CustomerListQuery = CustomerFilterQuery &
+  Pick<z.output<typeof customerListParameters>, 'sort'>;
 
 export function customerList(
   query: CustomerListQuery,
@@ -98,10 +108,7 @@ const orders = {
   total_spent: byTotalSpent,
 } as const satisfies Record<string, KeysetOrder>;
 
-type CustomerFilters = Omit<
-  CustomerListQuery,
-  'limit' | 'starting_after' | 'sort' | 'tag_id' | 'q'
->;
+type CustomerFilters = Omit<CustomerFilterQuery, 'tag_id' | 'q'>;
 
 const filterConditions = (organizationId: bigint): FilterConditions<Sql, CustomerFilters> => ({
   is_subscribed: (value) => sql`is_subscribed = ${value}`,

@@ -43,6 +43,7 @@ type StoredTag = { readonly id: string; readonly name: string | null };
 const tagSchema = z.object({ id: publicId('tag'), name: z.string().optional() });
 const tags: Field<z.ZodArray<typeof tagSchema>> = {
   schema: z.array(tagSchema),
+  kind: 'json',
   // Ids are text, because numbers in JSON are exact only up to 2^53.
   expression: () => `
     (select coalesce(json_agg(json_build_object('id', tags.id::text, 'name', tags.name)

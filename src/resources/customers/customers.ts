@@ -3,6 +3,8 @@ import { listOf } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { visibleInstant } from '../../postgres/connection/visible-instant.ts';
 import { listRecords, recordRoute } from '../record/record-routes.ts';
+import { recordListTable } from '../record/record-table.ts';
+import { customerExport } from './customer-export.ts';
 import { customerList, customerListParameters } from './customer-parameters.ts';
 import { customer, customerInDetail } from './customer-wire.ts';
 
@@ -15,6 +17,7 @@ export const customers: ResourceRoutes = (services) => [
     path: z.strictObject({}),
     query: customerListParameters,
     response: listOf(customer.schema),
+    table: recordListTable(customer),
     showsInstant: true,
     handle: async ({ query, organizationId, signal }) => {
       // Before the page: whatever commits in between is later.
@@ -23,6 +26,7 @@ export const customers: ResourceRoutes = (services) => [
       return { ...(await listRecords(services, customer, list, query, signal)), asOf };
     },
   }),
+  customerExport(services),
   recordRoute(services, customerInDetail, {
     url,
     summary: 'One customer, with tags, attributes and address',

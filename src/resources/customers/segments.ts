@@ -1,10 +1,13 @@
 import { z } from 'zod';
+import { formatNames } from '../../http/formats/negotiation.ts';
+import { formatParameters } from '../../http/request/format-parameters.ts';
 import { id, oneOf, pageParameters, text as textParameter } from '../../http/request/parameters.ts';
 import { listOf } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { byCreation, byTotalSpent, byUpdate } from '../../postgres/lists/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from '../record/record.ts';
 import { listRecords, recordRoute, requireRecord } from '../record/record-routes.ts';
+import { recordListTable } from '../record/record-table.ts';
 import { customer } from './customer-wire.ts';
 
 /** Section 2.7. */
@@ -44,8 +47,10 @@ export const segments: ResourceRoutes = (services) => [
     query: z.strictObject({
       ...pageParameters('customer'),
       sort: oneOf(['total_spent']).optional(),
+      ...formatParameters(formatNames),
     }),
     response: listOf(customer.schema),
+    table: recordListTable(customer),
     handle: async ({ path, query, organizationId, signal }) => {
       await requireRecord(services, segment, organizationId, path.segment_id, signal);
       const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;

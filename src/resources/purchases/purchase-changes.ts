@@ -4,7 +4,8 @@ import type { PurchaseChange } from '../../domain/purchase-changes.ts';
 import { formatNames } from '../../http/formats/negotiation.ts';
 import type { ResponseTable } from '../../http/formats/table.ts';
 import { changeCursor } from '../../http/request/change-cursor.ts';
-import { integer, oneOf } from '../../http/request/parameters.ts';
+import { formatParameters } from '../../http/request/format-parameters.ts';
+import { integer } from '../../http/request/parameters.ts';
 import { named } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { purchaseTable } from './purchase-table.ts';
@@ -16,7 +17,7 @@ const changesParameters = z.strictObject({
   cursor: changeCursor().optional(),
   limit: integer({ min: 1, max: 1_000, default: 100 }),
   wait: integer({ min: 0, max: maxWaitSeconds, default: 0 }),
-  format: oneOf(formatNames).optional(),
+  ...formatParameters(formatNames),
 });
 
 /** A purchase as it is now, or the id of a deleted one. */

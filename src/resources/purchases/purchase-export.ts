@@ -14,13 +14,13 @@ export function purchaseExport({ writeExport }: Services): readonly Route[] {
       response: z.never(),
       kind: 'export',
       name: 'purchases',
-      open: ({ query, organizationId, purchases }, format, take, signal) => {
+      open: ({ query, organizationId, purchases }, output, take, signal) => {
         const filters = filtersFrom(query);
         return purchases.export(
           organizationId,
           filters,
           ({ result: source, asOf }, signal) =>
-            take({ result: writeExport(source, filters, format, signal), asOf }, signal),
+            take({ result: writeExport(source, filters, output, signal), asOf }, signal),
           signal,
         );
       },

@@ -20,6 +20,7 @@ import {
   reportMeasures,
 } from '../../domain/purchase-report.ts';
 import { exportFormatNames, formatNames } from '../../http/formats/negotiation.ts';
+import { formatParameters } from '../../http/request/format-parameters.ts';
 import {
   cents,
   id,
@@ -58,8 +59,7 @@ const filters = { customer_id: id('customer').optional(), ...commonFilters };
 
 const page = pageParameters('purchase');
 
-/** An addition: the specification has only JSON. */
-const format = { format: oneOf(formatNames).optional() };
+const format = formatParameters(formatNames);
 
 export const purchaseListParameters = z.strictObject({ ...page, ...filters, ...format });
 export const customerPurchaseListParameters = z.strictObject({
@@ -70,7 +70,7 @@ export const customerPurchaseListParameters = z.strictObject({
 /** An addition: the filters of statistics. */
 export const purchaseExportParameters = z.strictObject({
   ...filters,
-  format: oneOf(exportFormatNames).optional(),
+  ...formatParameters(exportFormatNames),
 });
 /** Section 4.4. */
 export const purchaseStatsParameters = z.strictObject({

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { formatInstant } from '../../domain/instant.ts';
 import { encodeId, type IdentifiedResource, idPrefixes } from '../../domain/public-id.ts';
+import type { TableColumnKind } from '../../http/formats/table.ts';
 import { dateTime, integer as integerSchema, named, publicId } from '../../http/response/wire.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import type { KeysetTable } from '../../postgres/lists/keyset-statement.ts';
@@ -13,6 +14,8 @@ import type { KeysetTable } from '../../postgres/lists/keyset-statement.ts';
 /** A field of a resource, read from the column of the same name. */
 export type Field<Schema extends z.ZodType = z.ZodType> = {
   readonly schema: Schema;
+  /** Of its column in formats other than JSON. */
+  readonly kind: TableColumnKind;
   /** The SQL expression of a qualified column; null if the field depends only on the id. */
   readonly expression: ((column: string) => string) | null;
   /** Converts a value that is not null. */
@@ -22,15 +25,16 @@ export type Field<Schema extends z.ZodType = z.ZodType> = {
 type FieldContext = { readonly publicId: string; readonly publicAppUrl: string };
 
 /** A value that the response shows as Postgres returns it. */
-const plain = <Schema extends z.ZodType>(schema: Schema): Field<Schema> => ({
+const plain = <Schema extends z.ZodType>(kind: TableColumnKind, schema: Schema): Field<Schema> => ({
   schema,
+  kind,
   expression: (column) => column,
   serialize: (value: unknown) => value,
 });
 
-export const text = plain(z.string());
-export const flag = plain(z.boolean());
-export const integer = plain(integerSchema());
+export const text = plain('text', z.string());
+export const flag = plain('boolean', z.boolean());
+export const integer = plain('integer', integerSchema());
 export const described = <Schema extends z.ZodType>(
   field: Field<Schema>,
   description: string,
@@ -39,9 +43,10 @@ export const described = <Schema extends z.ZodType>(
   schema: field.schema.meta({ ...field.schema.meta(), description }),
 });
 export const choice = <const Values extends readonly [string, ...string[]]>(values: Values) =>
-  plain(z.enum(values));
+  plain('label', z.enum(values));
 export const instant: Field<ReturnType<typeof dateTime>> = {
   schema: dateTime(),
+  kind: 'instant',
   expression: microsecondsOf,
   serialize: formatInstant,
 };
@@ -60,6 +65,7 @@ export function htmlUrl(resource: keyof typeof htmlFolders): Field<z.ZodURL> {
   const example = `https://shop.example/app/${path(`${idPrefixes[resource]}_mBxLDNpBEZ6W`)}`;
   return {
     schema: z.url().meta({ examples: [example] }),
+    kind: 'text',
     expression: null,
     serialize: (_value, { publicAppUrl, publicId }) => `${publicAppUrl}/${path(publicId)}`,
   };

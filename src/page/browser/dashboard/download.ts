@@ -20,7 +20,7 @@ export function savePanel(name: string, request: string, timeZone: string): Prom
   const interval = new URL(request, location.origin).searchParams.get('interval') ?? undefined;
   return download({
     // Spreadsheets would evaluate text like a formula in plain CSV.
-    path: `${request}&format=csv_excel`,
+    path: `${request}&format=csv_excel&amounts=units`,
     name: name === 'purchases' ? 'latest-purchases.csv' : `${name}.csv`,
     convert: spreadsheetOf(timeZone, interval),
   });

@@ -1,10 +1,6 @@
 import { localIso } from '../view/calendar.ts';
-import { decimalOf } from '../view/decimal.ts';
 
-/**
- * The API's CSV for spreadsheets, with amounts in units with two decimals and with times, or days
- * of longer periods, of a time zone.
- */
+/** The API's CSV for spreadsheets, with times, or days of longer periods, of a time zone. */
 export function spreadsheetOf(
   timeZone: string,
   interval?: string,
@@ -50,10 +46,6 @@ const fieldsOf = (line: string): string[] =>
 type Column = { readonly name: string; convert(field: string): string };
 
 function columnOf(name: string, timeZone: string, interval: string | undefined): Column {
-  if (name.endsWith('_in_cents')) {
-    const convert = (field: string) => (/^-?\d+$/.test(field) ? decimalOf(field) : field);
-    return { name: name.replace(/_in_cents$/, ''), convert };
-  }
   if (name.endsWith('_at')) {
     const length = name === 'starts_at' && interval !== 'hour' ? 10 : 19;
     const convert = (field: string) =>

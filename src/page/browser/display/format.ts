@@ -1,6 +1,6 @@
+import { decimalOf } from '../../../domain/decimal.ts';
 import type { ExactInteger } from '../api/exact-json.ts';
 import { dayAt, startOfDay } from '../view/calendar.ts';
-import { decimalOf } from '../view/decimal.ts';
 import type { Interval } from '../view/interval.ts';
 import type { Days, Span } from '../view/period.ts';
 

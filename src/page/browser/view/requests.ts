@@ -44,7 +44,7 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
   const series = (parameters: object) =>
     pathOf('/purchases/timeseries', { interval, timezone, ...parameters });
   const dimension = chartDimension(state, context.hasSeveralCurrencies);
-  const file = (format: string) => pathOf('/purchases/export', { ...selection, format });
+  const file = (parameters: object) => pathOf('/purchases/export', { ...selection, ...parameters });
   return {
     ranking: stats({ group_by, group_limit, timezone, ...selection }),
     series: series({
@@ -63,8 +63,8 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
       limit: String(Math.min(context.purchaseCount, pageLimits.max)),
       ...selection,
     }),
-    parquet: file('parquet'),
-    all: file('csv_excel'),
+    parquet: file({ format: 'parquet' }),
+    all: file({ format: 'csv_excel', amounts: 'units' }),
   };
 }
 

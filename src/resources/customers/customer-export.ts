@@ -1,0 +1,49 @@
+import { z } from 'zod';
+import { exportFormatNames } from '../../http/formats/negotiation.ts';
+import { formatParameters } from '../../http/request/format-parameters.ts';
+import { type Route, route } from '../../http/route.ts';
+import type { Services } from '../../http/services.ts';
+import { withSnapshot } from '../../postgres/connection/pool.ts';
+import { untilRead, withReadDeadline } from '../../postgres/connection/read-ahead.ts';
+import { visibleInstant } from '../../postgres/connection/visible-instant.ts';
+import { recordBatches, recordTable } from '../record/record-table.ts';
+import { customerFilterParameters, customerList } from './customer-parameters.ts';
+import { customerInDetail } from './customer-wire.ts';
+
+const table = recordTable(customerInDetail);
+
+/** An addition: all customers in one snapshot, as single customers are shown. */
+export const customerExport = (services: Services): Route =>
+  route({
+    url: '/customers/export',
+    summary: 'All customers that match, as a file',
+    isAddition: true,
+    path: z.strictObject({}),
+    query: z.strictObject({
+      ...customerFilterParameters,
+      ...formatParameters(exportFormatNames),
+    }),
+    response: z.never(),
+    kind: 'export',
+    name: 'customers',
+    isLive: true,
+    open: async ({ query, organizationId }, output, take, signal) => {
+      const { database, exportDatabase, writeTable } = services;
+      const list = customerList(query, organizationId);
+      const { taken } = await withReadDeadline(signal, async (either) => {
+        // Before the snapshot: whatever commits in between is later.
+        const asOf = await visibleInstant(database, either);
+        return withSnapshot(
+          exportDatabase,
+          (connection) =>
+            untilRead(
+              recordBatches(connection, customerInDetail, list, services, either),
+              (batches) =>
+                take({ result: writeTable({ table, batches }, output, either), asOf }, either),
+            ),
+          either,
+        );
+      });
+      return taken;
+    },
+  });
