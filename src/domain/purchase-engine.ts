@@ -6,6 +6,7 @@ import type {
   PurchaseTimeSeriesQuery,
 } from './purchase-query.ts';
 import type {
+  Currencies,
   PurchaseCohorts,
   PurchaseCohortsQuery,
   PurchaseReport,
@@ -22,12 +23,7 @@ export type PurchaseSums = { readonly purchaseCount: bigint; readonly revenueInC
 
 export type PurchaseGroup = PurchaseSums & { readonly key: string | null };
 
-export type PurchaseTotals = PurchaseSums & {
-  readonly customerCount: bigint;
-  /** The single currency of the matching purchases; null if there is none or several. */
-  readonly currency: string | null;
-  readonly mixedCurrencies: boolean;
-};
+export type PurchaseTotals = PurchaseSums & Currencies & { readonly customerCount: bigint };
 
 export type PurchaseStats = PurchaseTotals & {
   /** Revenue descending, then count descending, then key ascending, null last. */

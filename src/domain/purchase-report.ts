@@ -1,4 +1,3 @@
-import type { PurchaseTotals } from './purchase-engine.ts';
 import { type LabelDimension, labelDimensions, type PurchaseFilters } from './purchase-query.ts';
 
 /** Sums over matching purchases, by several dimensions: an addition to the specification. */
@@ -79,6 +78,12 @@ export type PurchaseReportQuery = {
   readonly compareTo?: Comparison | undefined;
 };
 
+export type Currencies = {
+  /** The single currency of the matching purchases; null if there is none or several. */
+  readonly currency: string | null;
+  readonly mixedCurrencies: boolean;
+};
+
 /** Inclusive bounds (microseconds since 1970); null if there is none. */
 export type ReportPeriod = { readonly since: bigint | null; readonly until: bigint | null };
 
@@ -99,7 +104,7 @@ export type ReportRow = {
   readonly compared: ReportValues | null;
 };
 
-export type PurchaseReport = Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'> & {
+export type PurchaseReport = Currencies & {
   readonly period: ReportPeriod;
   readonly comparedPeriod: ReportPeriod | null;
   /** Of all matching purchases, whatever `limit` is. */
@@ -142,7 +147,7 @@ export type Cohort = {
   readonly periods: readonly CohortPeriod[];
 };
 
-export type PurchaseCohorts = Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'> & {
+export type PurchaseCohorts = Currencies & {
   /** In the order of time, then of the dimension. */
   readonly cohorts: readonly Cohort[];
 };

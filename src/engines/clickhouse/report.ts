@@ -38,6 +38,7 @@ export async function purchaseReport(
   const reader: ReportReader = {
     dialect,
     totals: (filters) => purchaseStats(clickhouse, generation, { filters, groupLimit: 1 }, signal),
+    bounds: (filters) => readWideBounds(clickhouse, generation, filters, signal),
     range: async (calendar, filters) => {
       const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
       return (
@@ -148,7 +149,7 @@ async function dimensionSql(
     case 'customer_type':
       return { key: sql`(case when is_first then 0 else 1 end)` };
     case 'customer':
-      return { key: raw('customer_id') };
+      return { key: raw('customer_id'), isCustomer: true };
     default:
       return label(labelOfDimension(dimension));
   }

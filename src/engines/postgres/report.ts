@@ -41,6 +41,7 @@ export async function purchaseReport(
   const reader: ReportReader = {
     dialect,
     totals: (filters) => purchaseStats(connection, organizationId, { filters, groupLimit: 1 }),
+    bounds: (filters) => readTimeBounds(connection, organizationId, filters),
     range: (calendar, filters) => readRange(connection, organizationId, calendar, filters),
     side: (side) => sideOf(connection, organizationId, side),
     query: (statement) => readRows(connection, statement),
@@ -144,7 +145,7 @@ async function dimensionSql(
     case 'customer_type':
       return { key: sql`(case when is_first then 0 else 1 end)` };
     case 'customer':
-      return { key: raw('customer_id') };
+      return { key: raw('customer_id'), isCustomer: true };
     default:
       return label(labelOfDimension(dimension));
   }

@@ -1,6 +1,7 @@
 import type { Sql } from 'sql-template-tag';
 import { comparedPeriod } from '../../domain/comparison.ts';
 import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../../domain/period.ts';
+import { maxPeriods } from '../../domain/period-limit.ts';
 import { averageTicket, type PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
@@ -38,7 +39,15 @@ export type SideQuery = {
 /** What an engine knows of one version of an organization's purchases. */
 export type ReportReader = {
   readonly dialect: Dialect;
-  totals(filters: PurchaseFilters): Promise<PurchaseTotals>;
+  /** The number of customers is only needed if `counts.customers`. */
+  totals(
+    filters: PurchaseFilters,
+    counts: { readonly customers: boolean },
+  ): Promise<PurchaseTotals>;
+  /** No matching purchase is earlier or later; null if there are none. Microseconds since 1970. */
+  bounds(
+    filters: PurchaseFilters,
+  ): Promise<{ readonly first: bigint; readonly last: bigint } | null>;
   /** The first and the last period with matching purchases. */
   range(calendar: PeriodCalendar, filters: PurchaseFilters): Promise<PeriodRange | null>;
   side(query: SideQuery): Promise<Side>;
@@ -56,7 +65,7 @@ export async function purchaseReport(
   const periods = await periodsOf(reader, query, sides);
   const totals = await readTotals(reader, query, sides);
   const rows = query.groupBy.length === 0 ? [] : await readRows(reader, query, sides, periods);
-  const sorted = isOfPeriodsAlone(query) ? await everyPeriod(query, rows, periods) : rows;
+  const sorted = isOfPeriodsAlone(query) ? await everyPeriod(query, rows, periods, current) : rows;
   const { currency, mixedCurrencies } = totals.ofCurrent;
   return {
     currency,
@@ -93,7 +102,6 @@ type Periods = {
   readonly calendar: PeriodCalendar;
   /** The position of the dimension. */
   readonly index: number;
-  readonly range: PeriodRange;
   /** The keys of the periods that count as the first ones, by side. */
   readonly first: readonly number[];
 };
@@ -109,15 +117,31 @@ async function periodsOf(
   const [current] = sides as [PurchaseFilters];
   if (interval === undefined || !isPeriodDimension(interval)) return null;
   const calendar = { interval, timeZone };
-  const range = await rangeOf(calendar, current, () => reader.range(calendar, current));
-  if (range === null) return null;
+  if (!(await areFew(reader, calendar, current))) return null;
   const first =
     sides.length === 1
       ? [0]
       : await Promise.all(
           sides.map(({ createdSince = 0n }) => periodKeyAt(calendar, createdSince)),
         );
-  return { calendar, index, range, first };
+  return { calendar, index, first };
+}
+
+/** False if no purchase can match. Rejects with TooManyPeriodsError. */
+async function areFew(
+  reader: ReportReader,
+  calendar: PeriodCalendar,
+  filters: PurchaseFilters,
+): Promise<boolean> {
+  const bounds = await reader.bounds(filters);
+  const { createdSince = bounds?.first, createdUntil = bounds?.last } = filters;
+  if (createdSince === undefined || createdUntil === undefined) return false;
+  if (createdSince > createdUntil) return false;
+  const first = await periodKeyAt(calendar, createdSince);
+  const last = await periodKeyAt(calendar, createdUntil);
+  // The bounds may be wider than the matching purchases.
+  if (last - first < maxPeriods) return true;
+  return (await rangeOf(calendar, filters, () => reader.range(calendar, filters))) !== null;
 }
 
 async function readTotals(
@@ -129,7 +153,7 @@ async function readTotals(
   const isMore = sums.newCustomers || sums.returningCustomers || sums.amounts.length > 0;
   const ofSides: { totals: PurchaseTotals; values: ReportValues }[] = [];
   for (const filters of sides) {
-    const totals = await reader.totals(filters);
+    const totals = await reader.totals(filters, sumsOf(measures));
     const query = { filters, dimensions: [], timeZone, firstPeriod: 0, sums };
     const [row] = isMore
       ? await runStatement(reader, {
@@ -232,14 +256,19 @@ async function everyPeriod(
   { measures, orderBy }: PurchaseReportQuery,
   rows: readonly CountedRow[],
   periods: Periods | null,
+  { createdSince, createdUntil }: PurchaseFilters,
 ): Promise<CountedRow[]> {
   if (periods === null) return [];
-  const { range, first, calendar } = periods;
+  const { first, calendar } = periods;
   const [origin = 0] = first;
+  const keys = rows.map(({ keys }) => Number(keys[0]) + origin);
+  if (createdSince !== undefined) keys.push(await periodKeyAt(calendar, createdSince));
+  if (createdUntil !== undefined) keys.push(await periodKeyAt(calendar, createdUntil));
+  if (rows.length === 0 && keys.length < 2) return [];
   const zeros = measures.map(() => 0n);
   const compared = first.length === 1 ? null : zeros;
   const all = new Map<number, CountedRow>();
-  for (const { key } of await periodsBetween(calendar, range.first, range.last)) {
+  for (const { key } of await periodsBetween(calendar, Math.min(...keys), Math.max(...keys))) {
     all.set(key - origin, { keys: [key - origin], values: zeros, compared });
   }
   for (const row of rows) all.set(Number(row.keys[0]), row);

@@ -25,6 +25,8 @@ export type DimensionSql = {
   /** What rows show instead of the matched value: a column of a joined table. */
   readonly shown?: (matched: Sql) => { readonly join: Sql; readonly value: Sql };
   readonly isText?: boolean;
+  /** Each row then has one customer. */
+  readonly isCustomer?: boolean;
 };
 
 /** Some matching purchases. Sums of all parts are those of the matching purchases. */
@@ -94,12 +96,14 @@ export function reportStatement(
   const dimensions = sides[0]?.dimensions ?? [];
   const matched = dimensions.map((_, index) => raw(`d${index}`));
   const parts = sides.flatMap((side, index) => partsOf(dialect, side, index, sums));
+  // The rows of a single part are already what their sums would be.
+  const areSums = parts.length === 1;
   const ofSides = sides.flatMap((_, side) =>
-    columns.map(
-      (column) =>
-        sql`sum(case when side = ${raw(String(side))} then ${raw(column)} else ${dialect.wide(raw('0'))} end)
-          as ${raw(columnOfSide(column, side))}`,
-    ),
+    columns.map((column) => {
+      const ofSide = sql`case when side = ${raw(String(side))} then ${raw(column)} else ${dialect.wide(raw('0'))} end`;
+      const sum = areSums ? raw(column) : sql`sum(${ofSide})`;
+      return sql`${sum} as ${raw(columnOfSide(column, side))}`;
+    }),
   );
   const counted = sides.map((_, side) => `${columnOfSide('purchase_count', side)} > 0`);
   const shown = dimensions.map(({ shown }, index) => {
@@ -118,7 +122,7 @@ export function reportStatement(
       select * from (
         select ${join([...matched, ...ofSides])}
         from (${join(parts, ' union all ')}) as part
-        ${groupBy(dimensions.length)}
+        ${groupBy(areSums ? 0 : dimensions.length)}
       ) as summed
       ${raw(dimensions.length === 0 ? '' : `where ${counted.join(' or ')}`)}
     ) as report
@@ -167,7 +171,7 @@ function partsOf(dialect: Dialect, { parts, dimensions }: Side, side: number, su
     );
     return sql`select ${join([sql`${raw(String(side))} as side`, ...matched, ...all])} from (${rows}) as grouped`;
   };
-  return parts.flatMap(({ sign, purchases, condition }) => {
+  return parts.map(({ sign, purchases, condition }) => {
     const signed = (name: string) => sql`${raw(String(sign))} * ${dialect.wide(raw(name))}`;
     const values: Record<string, Sql> = {
       purchase_count: signed('purchases'),
@@ -184,28 +188,21 @@ function partsOf(dialect: Dialect, { parts, dimensions }: Side, side: number, su
       added.push(sql`sum(case when is_first then 1 else 0 end) as firsts`);
       values.new_customer_count = signed('coalesce(firsts, 0)');
     }
+    const ofOne = dimensions.some(({ isCustomer }) => isCustomer);
+    const distinct = raw(dialect.customer);
+    if (sums.customers) {
+      added.push(sql`${ofOne ? sql`1` : sql`count(distinct ${distinct})`} as customers`);
+      values.customer_count = signed('customers');
+    }
+    if (sums.returningCustomers) {
+      added.push(
+        sql`count(distinct case when not is_first then ${distinct} end) as returning_ones`,
+      );
+      values.returning_customer_count = signed('returning_ones');
+    }
     const rows = sql`
       select ${join([...keys, ...added])} from ${purchases} where ${condition}
       ${groupBy(keys.length)}`;
-    const distinct = (isCounted: Sql): Sql => {
-      const names = keys.map((_, index) => raw(`k${index}`));
-      return sql`
-        select ${join([...names, sql`count(*) as customers`])}
-        from (
-          select ${join([...keys, sql`${raw(dialect.customer)} as customer`])}
-          from ${purchases} where ${condition} and ${isCounted}
-          ${groupBy(keys.length + 1)}
-        ) as pairs
-        ${groupBy(keys.length)}`;
-    };
-    return [
-      select(rows, values),
-      ...(sums.customers
-        ? [select(distinct(sql`true`), { customer_count: signed('customers') })]
-        : []),
-      ...(sums.returningCustomers
-        ? [select(distinct(sql`not is_first`), { returning_customer_count: signed('customers') })]
-        : []),
-    ];
+    return select(rows, values);
   });
 }

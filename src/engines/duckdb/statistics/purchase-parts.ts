@@ -1,6 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
+import { queryRows } from '../../../duckdb/connection.ts';
 import {
   previousQuarterNames,
   previousQuarters,
@@ -33,7 +34,13 @@ export async function purchaseParts(
   const { base, delta } = generation.catalogs;
   const ofBase = sql`${raw(base)}.purchase`;
   const change = sql`${raw(delta)}.change`;
+  const [changed] = await queryRows(
+    connection,
+    sql`select exists (from ${change} where sign <> 0)`,
+  );
+  const hasChanges = Boolean(changed?.[0]);
   if (!firsts && !customers && !allColumns) {
+    if (!hasChanges) return [{ sign: 1, purchases: ofBase }];
     return [
       { sign: 1, purchases: ofBase },
       { sign: -1, purchases: sql`(select * from ${change} where sign < 0)` },
@@ -56,6 +63,7 @@ export async function purchaseParts(
     ];
   }
   const before = sql`(select *, ${isFirst ?? sql`false`} as is_first from ${ofBase})`;
+  if (!hasChanges) return [{ sign: 1, purchases: before }];
   const now = current(touched);
   return [
     { sign: 1, purchases: before },

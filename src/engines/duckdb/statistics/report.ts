@@ -60,6 +60,11 @@ export async function purchaseReport(
   const reader: ReportReader = {
     dialect,
     totals: totalsOf(connection, generation, context),
+    bounds: async (filters) => {
+      if (generation.summary.isEmpty) return null;
+      const { since, until } = timeBounds(generation.summary, filters);
+      return { first: since, last: until };
+    },
     range: (calendar, filters) =>
       readPeriodRange(connection, generation, calendar, filters, context),
     side: (side) => sideOf(connection, generation, side, context),
@@ -117,12 +122,13 @@ async function cohortSource(
 /** The table of first purchases is not brought up to date for a report. */
 const totalsOf =
   (connection: DuckDBConnection, generation: Generation, context: QueryContext) =>
-  (filters: PurchaseFilters): Promise<PurchaseTotals> =>
+  (filters: PurchaseFilters, counts = { customers: false }): Promise<PurchaseTotals> =>
     purchaseStats(
       connection,
       generation,
       { filters, groupLimit: 1 },
       { ...context, minPurchasesForFirsts: Number.POSITIVE_INFINITY },
+      { sums: null, customerCount: counts.customers ? null : 0n },
     );
 
 async function sideOf(
@@ -182,6 +188,7 @@ async function dimensionSql(
     case 'customer':
       return {
         key: raw(customerDictionary.key),
+        isCustomer: true,
         shown: (key) => ({
           join: sql`join ${dictionaryEntries(generation.catalogs, customerDictionary)} as customer
             on customer.key = ${key}`,
