@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import type { Interval } from '../../src/domain/period.ts';
 import { type PurchaseRow, purchaseFromRow } from '../../src/domain/purchase.ts';
 import type { PurchasePeriod } from '../../src/domain/purchase-engine.ts';
 import {
@@ -100,7 +101,8 @@ export async function createPlainSqlEngine(
     async timeSeries(organizationId, query) {
       const totals = await readTotals(database, organizationId, query.filters);
       const periods = await readPeriods(database, organizationId, query);
-      const series = { series: [{ key: null, periods }], seriesTruncated: false };
+      const interval = query.interval as Interval;
+      const series = { interval, series: [{ key: null, periods }], seriesTruncated: false };
       return { result: { ...totals, ...series }, asOf };
     },
   };

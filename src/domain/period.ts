@@ -1,5 +1,4 @@
 import { earliestInstant } from './instant.ts';
-import { maxPeriods } from './period-limit.ts';
 import { type ZoneOffset, zoneOffsets } from './time-zone.ts';
 
 /**
@@ -32,10 +31,12 @@ type Period = { readonly key: number; readonly startsAt: bigint };
 export class TooManyPeriodsError extends Error {
   override readonly name = 'TooManyPeriodsError';
   readonly count: number;
+  readonly max: number;
 
-  constructor(count: number) {
+  constructor(count: number, max: number) {
     super(`${count} periods`);
     this.count = count;
+    this.max = max;
   }
 }
 
@@ -69,9 +70,17 @@ export async function periodKeyAt(calendar: PeriodCalendar, instant: bigint): Pr
   return keyOf(calendar.interval, instant + (zone?.offset ?? 0n) - earliestInstant);
 }
 
-/** Throws TooManyPeriodsError if there are more than the maximum from `first` to `last` (keys, inclusive). */
-export function requireFewPeriods(first: number, last: number): void {
-  if (last - first >= maxPeriods) throw new TooManyPeriodsError(last - first + 1);
+/** Throws TooManyPeriodsError if there are more than `max` from `first` to `last` (keys, inclusive). */
+export function requireFewPeriods(first: number, last: number, max: number): void {
+  if (last - first >= max) throw new TooManyPeriodsError(last - first + 1, max);
+}
+
+/** The first instant of the period after the one that an instant is in. */
+export async function endOfPeriodAt(calendar: PeriodCalendar, instant: bigint): Promise<bigint> {
+  const key = await periodKeyAt(calendar, instant);
+  // Calendars have skipped a day.
+  const [next] = await periodsBetween(calendar, key + 1, key + 2);
+  return (next as Period).startsAt;
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { Interval } from './period.ts';
 import type { Purchase } from './purchase.ts';
 import type {
   PurchaseFilters,
@@ -39,6 +40,7 @@ export type PurchasePeriod = PurchaseSums & {
 };
 
 export type PurchaseTimeSeries = PurchaseTotals & {
+  readonly interval: Interval;
   /** In the order of the ranking; one with the key null without a dimension. */
   readonly series: readonly {
     readonly key: string | null;

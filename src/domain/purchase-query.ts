@@ -1,4 +1,5 @@
-import type { PeriodCalendar } from './period.ts';
+import type { Interval, PeriodCalendar } from './period.ts';
+import { maxPeriods, maxPeriodsWithoutGroups } from './period-limit.ts';
 import {
   type PaymentStatus,
   type Platform,
@@ -87,12 +88,20 @@ export type SeriesDimension = Exclude<StatsDimension, 'day'>;
 export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;
 export type LabelDimension = (typeof labelDimensions)[number];
 
-export type PurchaseTimeSeriesQuery = PeriodCalendar & {
+export type PurchaseTimeSeriesQuery = Omit<PeriodCalendar, 'interval'> & {
+  /** `auto`: the shortest one that has at most `maxAutoPeriods` periods. */
+  readonly interval: Interval | 'auto';
   readonly filters: PurchaseFilters;
   readonly groupBy?: SeriesDimension | undefined;
   /** 1 to 50. */
   readonly groupLimit: number;
 };
+
+/** A time series whose interval is known. */
+export type PeriodsQuery = PurchaseTimeSeriesQuery & PeriodCalendar;
+
+export const maxPeriodsOf = ({ groupBy }: Pick<PurchaseTimeSeriesQuery, 'groupBy'>): number =>
+  groupBy === undefined ? maxPeriodsWithoutGroups : maxPeriods;
 
 export const pageLimits = { min: 1, max: 100, default: 25 } as const;
 export const groupLimits = { min: 1, max: 50, default: 10 } as const;

@@ -1,15 +1,21 @@
 import {
+  intervals,
   type PeriodCalendar,
   periodKeyAt,
   periodsBetween,
   requireFewPeriods,
 } from '../domain/period.ts';
+import { maxAutoPeriods } from '../domain/period-limit.ts';
 import type {
   PurchasePeriod,
   PurchaseStats,
   PurchaseTimeSeries,
 } from '../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchaseTimeSeriesQuery } from '../domain/purchase-query.ts';
+import type {
+  PeriodsQuery,
+  PurchaseFilters,
+  PurchaseTimeSeriesQuery,
+} from '../domain/purchase-query.ts';
 
 /** The keys of the first and the last period. */
 export type PeriodRange = { readonly first: number; readonly last: number };
@@ -22,6 +28,7 @@ export type PeriodRange = { readonly first: number; readonly last: number };
 export async function rangeOf(
   calendar: PeriodCalendar,
   { createdSince, createdUntil }: PurchaseFilters,
+  max: number,
   matching: () => Promise<PeriodRange | null>,
 ): Promise<PeriodRange | null> {
   const isBounded = createdSince !== undefined && createdUntil !== undefined;
@@ -31,8 +38,36 @@ export async function rangeOf(
     createdSince === undefined ? found?.first : await periodKeyAt(calendar, createdSince);
   const last = createdUntil === undefined ? found?.last : await periodKeyAt(calendar, createdUntil);
   if (first === undefined || last === undefined) return null;
-  requireFewPeriods(first, last);
+  requireFewPeriods(first, last, max);
   return { first, last };
+}
+
+/**
+ * The query with its interval. `readDays` reads the range of all matching purchases by day; it is called
+ * only for `auto` without both bounds.
+ */
+export async function withInterval(
+  query: PurchaseTimeSeriesQuery,
+  readDays: (calendar: PeriodCalendar) => Promise<PeriodRange | null>,
+): Promise<PeriodsQuery> {
+  const { interval, timeZone, filters } = query;
+  if (interval !== 'auto') return { ...query, interval };
+  const days = { interval: 'day', timeZone } as const;
+  const isBounded = filters.createdSince !== undefined && filters.createdUntil !== undefined;
+  const found = isBounded ? null : await readDays(days);
+  const instantOf = async (key: number | undefined) =>
+    key === undefined ? undefined : (await periodsBetween(days, key, key + 1))[0]?.startsAt;
+  const since = filters.createdSince ?? (await instantOf(found?.first)) ?? 0n;
+  const until = filters.createdUntil ?? (await instantOf(found?.last)) ?? since;
+  for (const each of intervals) {
+    const calendar = { interval: each, timeZone };
+    const count = (await periodKeyAt(calendar, until)) - (await periodKeyAt(calendar, since)) + 1;
+    // The last day, of which only the beginning is known, has 24 hours or 25.
+    if (count + (isBounded || each !== 'hour' ? 0 : 24) <= maxAutoPeriods) {
+      return { ...query, interval: each };
+    }
+  }
+  return { ...query, interval: 'year' };
 }
 
 /** The matching purchases of a series in one period. */
@@ -43,7 +78,7 @@ export type PeriodRow = Omit<PurchasePeriod, 'startsAt'> & {
 
 /** Completes the rows of both engines: the order of the ranking, and periods without purchases. */
 export async function assembleTimeSeries(
-  query: PurchaseTimeSeriesQuery,
+  query: PeriodsQuery,
   { groups, groupsTruncated, ...totals }: PurchaseStats,
   range: PeriodRange | null,
   readRows: () => Promise<readonly PeriodRow[]>,
@@ -67,7 +102,7 @@ export async function assembleTimeSeries(
       return { startsAt, purchaseCount, customerCount, revenueInCents };
     }),
   }));
-  return { ...totals, series, seriesTruncated: groupsTruncated };
+  return { ...totals, interval: query.interval, series, seriesTruncated: groupsTruncated };
 }
 
 /** If clocks go back over midnight, a later purchase may be in an earlier period. */

@@ -32,6 +32,8 @@ export type HandlerResult<Body, Instant extends bigint | undefined = bigint> = {
   readonly asOf: Instant;
   /** The cursor of the next page; null if there is none. */
   readonly next?: string | null;
+  /** The same data may have another response from this instant on. */
+  readonly changesAt?: bigint | undefined;
 };
 
 /** A route below /v1, as data for the router and for the OpenAPI document. */

@@ -121,12 +121,35 @@ describe.each(engines)('a time series of the engine %s', (name) => {
     }
   });
 
-  it('refuses more than a thousand periods', async () => {
+  it.for([
+    { first: '2026-02-28T12:00:00Z', last: '2026-03-01T12:00:00Z', interval: 'hour' },
+    { first: '2026-01-01T12:00:00Z', last: '2026-03-01T12:00:00Z', interval: 'day' },
+    { first: '2024-01-01T12:00:00Z', last: '2026-03-01T12:00:00Z', interval: 'week' },
+    { first: '2005-01-01T12:00:00Z', last: '2026-03-01T12:00:00Z', interval: 'month' },
+    { first: '1955-01-01T12:00:00Z', last: '2026-03-01T12:00:00Z', interval: 'quarter' },
+    { first: '1850-01-01T12:00:00Z', last: '2026-03-01T12:00:00Z', interval: 'year' },
+  ])('chooses the interval $interval from $first', async ({ first, last, interval }) => {
+    const { organization } = await store.shop([{ created_at: first }, { created_at: last }]);
+    const bounds = { createdSince: instant(first), createdUntil: instant(last) };
+    for (const filters of [{}, bounds, { createdSince: bounds.createdSince }]) {
+      const series = await seriesOf(organization, { filters, interval: 'auto' });
+      expect(series.interval).toBe(interval);
+      expect(series.series[0]?.periods.length).toBeLessThanOrEqual(300);
+    }
+  });
+
+  it('refuses more than ten thousand periods, with groups more than a thousand', async () => {
     const { organization } = await store.shop([{ created_at: '2026-03-01T12:00:00Z' }]);
-    const createdSince = instant('2023-06-06T00:00:00Z');
-    const days = (createdSince: bigint) => seriesOf(organization, { filters: { createdSince } });
-    expect((await days(createdSince)).series[0]?.periods).toHaveLength(1_000);
-    await expect(days(createdSince - 1n)).rejects.toThrow(new TooManyPeriodsError(1_001));
+    const limits = [
+      { since: instant('2023-06-06T00:00:00Z'), max: 1_000, groupBy: 'platform' },
+      { since: instant('1998-10-15T00:00:00Z'), max: 10_000, groupBy: undefined },
+    ] as const;
+    for (const { since, max, groupBy } of limits) {
+      const days = (createdSince: bigint) =>
+        seriesOf(organization, { filters: { createdSince }, groupBy });
+      expect((await days(since)).series[0]?.periods).toHaveLength(max);
+      await expect(days(since - 1n)).rejects.toThrow(new TooManyPeriodsError(max + 1, max));
+    }
   });
 
   it('refuses more than a thousand periods from its first purchase on', async () => {
@@ -134,10 +157,11 @@ describe.each(engines)('a time series of the engine %s', (name) => {
       { created_at: '2023-06-05T12:00:00Z' },
       { created_at: '2026-03-01T12:00:00Z' },
     ]);
-    const days = (filters: PurchaseFilters) => seriesOf(organization, { filters });
+    const days = (filters: PurchaseFilters) =>
+      seriesOf(organization, { filters, groupBy: 'platform' });
     const createdUntil = instant('2026-03-01T23:00:00Z');
     for (const filters of [{}, { createdUntil }]) {
-      await expect(days(filters)).rejects.toThrow(new TooManyPeriodsError(1_001));
+      await expect(days(filters)).rejects.toThrow(new TooManyPeriodsError(1_001, 1_000));
     }
     const lastDay = 86_400_000_000n;
     const { series } = await days({ createdUntil: createdUntil - lastDay });

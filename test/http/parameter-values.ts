@@ -98,7 +98,7 @@ export const parameters: Readonly<Record<string, Values>> = {
   interval: { accepted: ['week', 'month', 'quarter'], refused: ['', 'decade', 'Week'] },
   periods: { accepted: ['1', '60'], refused: [...noNumbers, '0', '61'] },
   measures: {
-    accepted: ['revenue_in_cents', 'customer_count,new_customer_count,discount_in_cents'],
+    accepted: ['purchase_count', 'customer_count,new_customer_count,discount_in_cents'],
     refused: ['', 'revenue', 'customer_count,', 'customer_count,customer_count', 'toString'],
   },
   // A report has to have the measure or the dimension.
@@ -106,8 +106,10 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: ['purchase_count', '-customer_count'],
     refused: ['', '-', '--purchase_count', '%2Bpurchase_count', 'discount_in_cents', 'month', 'id'],
   },
-  // Needs `created_since`.
-  compare_to: { accepted: [], refused: ['', 'previous', 'previous_week', 'previous_month'] },
+  compare_to: {
+    accepted: ['previous_period', 'previous_month', 'previous_year'],
+    refused: ['', 'previous', 'previous_week', 'previous_year,previous_month', 'toString'],
+  },
   timezone: {
     accepted: ['UTC', 'Etc%2FUTC', 'Etc/GMT+3', 'Etc/GMT%2B3', 'America/Sao_Paulo', 'brazil/east'],
     refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],

@@ -25,7 +25,8 @@ const it = test
     const needed = parameters.includes('interval') && !/\binterval\b/.test(query);
     const isOption = /^(separator|decimal|amounts|timezone)\b/.test(query);
     const format = isOption && parameters.includes('format') ? '&format=csv_excel' : '';
-    return send(`${url}?${query}${needed ? '&interval=week' : ''}${format}`);
+    const since = /^compare_to\b/.test(query) ? '&created_since=2026-01-01T00:00:00Z' : '';
+    return send(`${url}?${query}${needed ? '&interval=week' : ''}${format}${since}`);
   });
 
 it.beforeAll(async ({ api, database, worker }) => {

@@ -40,7 +40,7 @@ describe('cached responses', () => {
     const { compute, computed, finish, signal } = computation();
     const [first, second] = [new AbortController(), new AbortController()];
     const responses = [first, second].map((caller) =>
-      cache.get('a', { client: 'key 1', signal: caller.signal }, compute),
+      cache.get('a', 0n, { client: 'key 1', signal: caller.signal }, compute),
     );
     first.abort(new Error('the first disconnected'));
     await expect(responses[0]).rejects.toThrow('the first disconnected');
@@ -48,7 +48,7 @@ describe('cached responses', () => {
     second.abort(new Error('the second disconnected'));
     await expect(responses[1]).rejects.toThrow('the second disconnected');
     expect(signal()?.aborted).toBe(true);
-    const later = cache.get('a', one, compute);
+    const later = cache.get('a', 0n, one, compute);
     finish();
     expect(await later).toEqual(responseOf('response 2'));
     expect(computed()).toBe(2);
@@ -58,21 +58,35 @@ describe('cached responses', () => {
     const cache = createResponseCache(1_000_000);
     const computations = [computation(), computation()];
     const responses = computations.map(({ compute }, index) =>
-      cache.get('a', { client: `key ${index}`, signal: neverAborted }, compute),
+      cache.get('a', 0n, { client: `key ${index}`, signal: neverAborted }, compute),
     );
     for (const { finish } of computations) finish();
     await Promise.all(responses);
     expect(computations.map(({ computed }) => computed())).toEqual([1, 1]);
-    await cache.get('a', { client: 'key 2', signal: neverAborted }, () =>
+    await cache.get('a', 0n, { client: 'key 2', signal: neverAborted }, () =>
       Promise.reject(new Error('the response is cached')),
     );
+  });
+
+  it('are computed again from the instant on at which they may change', async () => {
+    const cache = createResponseCache(1_000_000);
+    let computed = 0;
+    const at = async (asOf: bigint) =>
+      cache.get('a', asOf, one, async () => {
+        computed += 1;
+        return { ...responseOf(`response ${computed}`), changesAt: asOf < 10n ? 10n : 20n };
+      });
+    const bodies = [await at(5n), await at(9n), await at(10n), await at(19n), await at(20n)];
+    expect(bodies.map(({ body }) => body)).toEqual([
+      ...['response 1', 'response 1', 'response 2', 'response 2', 'response 3'],
+    ]);
   });
 
   it('have a bounded size: the least recently used are evicted', async () => {
     const cache = createResponseCache(100_000);
     const computed: string[] = [];
     const get = (key: string, length = 4_000) =>
-      cache.get(key, one, async () => {
+      cache.get(key, 0n, one, async () => {
         computed.push(key);
         return responseOf('x'.repeat(length));
       });

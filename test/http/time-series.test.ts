@@ -4,6 +4,8 @@ import { addCustomer } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 import { servedShop, servings } from './served-shop.ts';
 
+type Period = { readonly is_complete: boolean };
+
 describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
   const shop = servedShop(serving);
   const request = (query: string) => shop.get(`/v1/purchases/timeseries?${query}`);
@@ -57,6 +59,7 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
   };
   const [march, april, may] = ['03', '04', '05'].map((month) => ({
     starts_at: `2026-${month}-01T00:00:00.000000Z`,
+    is_complete: true,
   }));
 
   it('has the totals, and each period from the first to the last purchase', async () => {
@@ -101,8 +104,8 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     const { timezone, series } = (await get(query)).json();
     expect(timezone).toBe('Asia/Tokyo');
     expect(series[0].periods).toStrictEqual([
-      { starts_at: '2026-03-31T15:00:00.000000Z', ...popup },
-      { starts_at: '2026-04-01T15:00:00.000000Z', ...none },
+      { starts_at: '2026-03-31T15:00:00.000000Z', ...popup, is_complete: true },
+      { starts_at: '2026-04-01T15:00:00.000000Z', ...none, is_complete: false },
     ]);
   });
 
@@ -112,25 +115,60 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     const csv = await get(`${query}&format=csv`);
     expect(csv.headers['x-has-more']).toBe('false');
     expect(csv.body.split('\r\n')).toEqual([
-      'starts_at,key,purchase_count,customer_count,revenue_in_cents,average_ticket_in_cents,currency,mixed_currencies',
-      '2026-03-01T00:00:00.000000Z,popup,2,2,301,151,BRL,false',
-      '2026-04-01T00:00:00.000000Z,popup,0,0,0,0,BRL,false',
-      '2026-05-01T00:00:00.000000Z,popup,0,0,0,0,BRL,false',
-      '2026-03-01T00:00:00.000000Z,bling,0,0,0,0,BRL,false',
-      '2026-04-01T00:00:00.000000Z,bling,0,0,0,0,BRL,false',
-      '2026-05-01T00:00:00.000000Z,bling,1,1,50,50,BRL,false',
+      'starts_at,key,purchase_count,customer_count,revenue_in_cents,average_ticket_in_cents,is_complete,currency,mixed_currencies',
+      '2026-03-01T00:00:00.000000Z,popup,2,2,301,151,true,BRL,false',
+      '2026-04-01T00:00:00.000000Z,popup,0,0,0,0,true,BRL,false',
+      '2026-05-01T00:00:00.000000Z,popup,0,0,0,0,true,BRL,false',
+      '2026-03-01T00:00:00.000000Z,bling,0,0,0,0,true,BRL,false',
+      '2026-04-01T00:00:00.000000Z,bling,0,0,0,0,true,BRL,false',
+      '2026-05-01T00:00:00.000000Z,bling,1,1,50,50,true,BRL,false',
       '',
     ]);
   });
 
-  it('refuses to group by day, and more than 1,000 periods', async () => {
+  it('marks periods that the bounds or the present cut', async () => {
+    await store();
+    const completeIn = async (query: string) =>
+      (await get(query)).json().series[0].periods.map((one: Period) => one.is_complete);
+    const whole = 'created_since=2026-03-01T00:00:00Z&created_until=2026-05-31T23:59:59.999999Z';
+    expect(await completeIn(`interval=month&${whole}`)).toEqual([true, true, true]);
+    const cut =
+      'created_since=2026-03-01T00:00:00.000001Z&created_until=2026-05-31T23:59:59.999998Z';
+    expect(await completeIn(`interval=month&${cut}`)).toEqual([false, true, false]);
+    const present = new Date().toISOString();
+    const since = new Date(Date.now() - 3 * 3_600_000).toISOString();
+    const hours = await completeIn(`interval=hour&created_since=${since}&created_until=${present}`);
+    expect(hours).toEqual([false, true, true, false]);
+    const future = 'created_since=2026-01-01T00:00:00Z&created_until=9999-12-31T00:00:00Z';
+    expect((await completeIn(`interval=year&${future}`)).slice(-2)).toEqual([false, false]);
+  });
+
+  it('chooses an interval of at most 300 periods', async () => {
+    await store();
+    const of = async (query: string) => (await get(`interval=auto&${query}`)).json().interval;
+    expect(await of('')).toBe('day');
+    expect(await of('created_since=2026-03-01T00:00:00Z&created_until=2026-03-12T00:00:00Z')).toBe(
+      'hour',
+    );
+    expect(await of('created_since=2006-03-01T00:00:00Z')).toBe('month');
+  });
+
+  it('refuses to group by day, more than 10,000 periods, and more than 1,000 with groups', async () => {
     await store();
     expectRefusal(await request('interval=day&group_by=day'), 'validation_error', 'group_by');
+    const refusal = async (query: string) => {
+      const refused = await request(query);
+      expectRefusal(refused, 'validation_error', 'interval');
+      return refused.json().error.message;
+    };
     const bounds = 'created_since=2026-01-01T00:00:00Z&created_until=2026-02-11T16:00:00Z';
-    const refused = await request(`interval=hour&${bounds}`);
-    expectRefusal(refused, 'validation_error', 'interval');
-    expect(refused.json().error.message).toContain('into 1001 periods, more than 1000');
-    const [series] = (await get(`interval=day&${bounds}`)).json().series;
-    expect(series.periods).toHaveLength(42);
+    expect(await refusal(`interval=hour&group_by=status&${bounds}`)).toContain(
+      'into 1001 periods, more than 1000',
+    );
+    expect(await refusal('interval=hour&created_since=2020-01-01T00:00:00Z')).toContain(
+      'more than 10000',
+    );
+    const [series] = (await get(`interval=hour&${bounds}`)).json().series;
+    expect(series.periods).toHaveLength(1_001);
   });
 });

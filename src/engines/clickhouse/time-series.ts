@@ -3,17 +3,19 @@ import {
   type Interval,
   intervalMonths,
   isOfMonths,
+  type PeriodCalendar,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
 import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
 import {
   labelOfDimension,
+  maxPeriodsOf,
   type PurchaseFilters,
   type PurchaseTimeSeriesQuery,
 } from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
-import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
+import { assembleTimeSeries, type PeriodRow, rangeOf, withInterval } from '../time-series.ts';
 import type { ClickHouse } from './client.ts';
 import type { LoadGeneration } from './generation.ts';
 import { groupedPurchases } from './relations.ts';
@@ -23,19 +25,21 @@ import { localUnits, purchaseStats, readTimeBounds, readWideBounds } from './sta
 export async function purchaseTimeSeries(
   clickhouse: ClickHouse,
   generation: LoadGeneration,
-  query: PurchaseTimeSeriesQuery,
+  wanted: PurchaseTimeSeriesQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchaseTimeSeries> {
-  const { filters, groupBy, groupLimit } = query;
-  const range = await rangeOf(query, filters, async () => {
+  const { filters, groupBy, groupLimit } = wanted;
+  const rangeIn = async (calendar: PeriodCalendar) => {
     const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
     return (
       bounds && {
-        first: await periodKeyAt(query, bounds.first),
-        last: await periodKeyAt(query, bounds.last),
+        first: await periodKeyAt(calendar, bounds.first),
+        last: await periodKeyAt(calendar, bounds.last),
       }
     );
-  });
+  };
+  const query = await withInterval(wanted, rangeIn);
+  const range = await rangeOf(query, filters, maxPeriodsOf(query), () => rangeIn(query));
   const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
   const stats = await purchaseStats(clickhouse, generation, ranking, signal);
   return assembleTimeSeries(query, stats, range, async () => {

@@ -6,18 +6,20 @@ import {
   intervalLengths,
   intervalMonths,
   isOfMonths,
+  type PeriodCalendar,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
 import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
 import {
   labelOfDimension,
+  maxPeriodsOf,
   type PurchaseFilters,
   type PurchaseTimeSeriesQuery,
 } from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
-import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
+import { assembleTimeSeries, type PeriodRow, rangeOf, withInterval } from '../time-series.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';
 import { purchaseStats, readTimeBounds } from './stats.ts';
@@ -26,18 +28,17 @@ import { purchaseStats, readTimeBounds } from './stats.ts';
 export async function purchaseTimeSeries(
   connection: pg.ClientBase,
   organizationId: bigint,
-  query: PurchaseTimeSeriesQuery,
+  wanted: PurchaseTimeSeriesQuery,
 ): Promise<PurchaseTimeSeries> {
-  const { filters, groupBy, groupLimit } = query;
+  const { filters, groupBy, groupLimit } = wanted;
   const bounds = await readTimeBounds(connection, organizationId, filters);
-  const range = await rangeOf(query, filters, async () =>
-    bounds === null
-      ? null
-      : {
-          first: await periodKeyAt(query, bounds.first),
-          last: await periodKeyAt(query, bounds.last),
-        },
-  );
+  const rangeIn = async (calendar: PeriodCalendar) =>
+    bounds && {
+      first: await periodKeyAt(calendar, bounds.first),
+      last: await periodKeyAt(calendar, bounds.last),
+    };
+  const query = await withInterval(wanted, rangeIn);
+  const range = await rangeOf(query, filters, maxPeriodsOf(query), () => rangeIn(query));
   const stats = await purchaseStats(connection, organizationId, { filters, groupBy, groupLimit });
   return assembleTimeSeries(query, stats, range, async () => {
     if (bounds === null) return [];

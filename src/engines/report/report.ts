@@ -141,7 +141,9 @@ async function areFew(
   const last = await periodKeyAt(calendar, createdUntil);
   // The bounds may be wider than the matching purchases.
   if (last - first < maxPeriods) return true;
-  return (await rangeOf(calendar, filters, () => reader.range(calendar, filters))) !== null;
+  return (
+    (await rangeOf(calendar, filters, maxPeriods, () => reader.range(calendar, filters))) !== null
+  );
 }
 
 async function readTotals(

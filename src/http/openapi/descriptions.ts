@@ -34,7 +34,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   group_limit:
     'How many groups or series are returned at most; `groups_truncated` or `series_truncated` says whether there were more.',
   interval:
-    'The length of the periods, which begin with those of `timezone`; weeks begin on Monday. An addition.',
+    'The length of the periods, which begin with those of `timezone`; weeks begin on Monday. `auto` chooses the shortest one with at most 300 periods. An addition.',
   timezone:
     'The time zone of days and other periods, as an IANA name, with daylight saving time; without effect on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
   measures:

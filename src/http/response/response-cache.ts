@@ -10,15 +10,15 @@ type Respond = (signal: AbortSignal) => Promise<SerializedResponse>;
 /** A request that waits for a response. The signal is read only if the response is not cached. */
 type Waiter = { readonly client: string; readonly signal: AbortSignal };
 
-/** An LRU cache of responses. Keys name immutable data, so an entry never becomes stale. */
+/** An LRU cache of responses. Keys name immutable data, so an entry is stale only from its `changesAt` on. */
 export type ResponseCache = {
   /**
-   * Returns the cached response, or calls `respond`. Concurrent requests of one client with the
+   * Returns the cached response if it still holds at the instant `asOf`, or calls `respond`. Concurrent requests of one client with the
    * same key share a call, whose signal is aborted when all these clients have disconnected.
    * Requests of other clients call `respond` themselves, because each client has its own turns in the
    * queue of queries.
    */
-  get(key: string, waiter: Waiter, respond: Respond): Promise<SerializedResponse>;
+  get(key: string, asOf: bigint, waiter: Waiter, respond: Respond): Promise<SerializedResponse>;
 };
 
 type InFlight = {
@@ -61,9 +61,9 @@ export function createResponseCache(maxBytes: number, observer?: HttpObserver): 
   };
 
   return {
-    async get(key, waiter, respond) {
+    async get(key, asOf, waiter, respond) {
       const cached = cache?.get(key);
-      if (cached !== undefined) {
+      if (cached !== undefined && (cached.changesAt === undefined || asOf < cached.changesAt)) {
         observer?.cacheRead('hit');
         return cached;
       }
@@ -110,7 +110,7 @@ export async function serializeSnapshot(
   const version = await purchases.version(organizationId);
   if (version === null) return respond(apiRequest.signal);
   const key = `${version.name} ${organizationId} ${format} ${cacheKey}`;
-  const response = await cache.get(key, apiRequest, respond);
+  const response = await cache.get(key, version.asOf, apiRequest, respond);
   // Since the response was cached, a worker may have confirmed a later instant.
   return { ...response, asOf: version.asOf > response.asOf ? version.asOf : response.asOf };
 }

@@ -18,6 +18,8 @@ export type SerializedResponse<Instant extends bigint | undefined = bigint> = {
   readonly hasMore?: boolean;
   /** The cursor of the next page; null if there is none. */
   readonly next: string | null;
+  /** The same data may have another response from this instant on. */
+  readonly changesAt?: bigint | undefined;
 };
 
 type Output = {
@@ -29,7 +31,7 @@ type Output = {
 
 export function serializeResult<Instant extends bigint | undefined>(
   { route, format, spreadsheet, serialize }: Output,
-  { result, asOf, next = null }: HandlerResult<unknown, Instant>,
+  { result, asOf, next = null, changesAt }: HandlerResult<unknown, Instant>,
 ): SerializedResponse<Instant> {
   const table = 'table' in route ? route.table : undefined;
   const content =
@@ -39,7 +41,13 @@ export function serializeResult<Instant extends bigint | undefined>(
           contentType: 'application/json; charset=utf-8',
         }
       : writeRows(formatWith(format, spreadsheet), table as ResponseTable<unknown>, result);
-  return { ...content, entityTag: hasEtag(route) ? entityTag(content.body) : null, asOf, next };
+  return {
+    ...content,
+    entityTag: hasEtag(route) ? entityTag(content.body) : null,
+    asOf,
+    next,
+    changesAt,
+  };
 }
 
 function writeRows(

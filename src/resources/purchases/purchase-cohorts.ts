@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { formatInstant } from '../../domain/instant.ts';
-import { TooManyPeriodsError } from '../../domain/period.ts';
+import { endOfPeriodAt, TooManyPeriodsError } from '../../domain/period.ts';
 import { cohortIntervals, maxCohorts, TooManyCohortsError } from '../../domain/purchase-report.ts';
 import type { ResponseTable } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
@@ -66,7 +66,7 @@ const cohortsTable: ResponseTable<z.output<typeof cohortsSchema>> = {
         cohort,
         key,
         cohort_customer_count: customer_count,
-        period: index,
+        period: BigInt(index),
         ...period,
         ...currencyOf(response),
       })),
@@ -99,6 +99,7 @@ export const purchaseCohorts: ResourceRoutes = () => [
         });
       return {
         asOf,
+        changesAt: await endOfPeriodAt({ interval, timeZone }, asOf),
         result: {
           object: 'purchase_cohorts' as const,
           interval,

@@ -83,7 +83,7 @@ export const purchaseStatsParameters = z.strictObject({
 
 /** An addition: the parameters of statistics, by period. */
 export const purchaseTimeSeriesParameters = z.strictObject({
-  interval: oneOf(intervals),
+  interval: oneOf([...intervals, 'auto']),
   ...filters,
   group_by: oneOf(seriesDimensions).optional(),
   group_limit: integer(groupLimits),

@@ -18,7 +18,7 @@ import {
 } from '../../domain/purchase-report.ts';
 import type { ResponseTable, TableColumn } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
-import { dateTime, named, publicId, sum } from '../../http/response/wire.ts';
+import { dateTime, integer, named, publicId, sum } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { filtersFrom, purchaseReportParameters } from './purchase-parameters.ts';
 import { amountsSchema, currencyColumns, totalsSchema } from './purchase-totals.ts';
@@ -50,7 +50,7 @@ const dimensionSchema = (name: ReportDimension): z.ZodType => {
   }
   if (name === 'customer') return publicId('customer');
   if (name === 'customer_type') return z.enum(['new', 'returning']);
-  if (name === 'weekday' || name === 'hour_of_day') return z.int();
+  if (name === 'weekday' || name === 'hour_of_day') return integer();
   return z.string().nullable();
 };
 
@@ -154,7 +154,11 @@ export const purchaseReport: ResourceRoutes = () => [
         .catch((error: unknown) => {
           throw error instanceof TooManyPeriodsError ? tooManyPeriods(reportQuery, error) : error;
         });
-      return { asOf, result: responseOf(result, reportQuery, query.timezone) };
+      const { compareTo, filters } = reportQuery;
+      // The period ends with the instant of the data.
+      const isOpen = compareTo !== undefined && filters.createdUntil === undefined;
+      const changesAt = isOpen ? asOf + 1n : undefined;
+      return { asOf, changesAt, result: responseOf(result, reportQuery, query.timezone) };
     },
   }),
 ];
@@ -236,7 +240,8 @@ function responseOf(
 function dimensionOf(name: ReportDimension, value: DimensionValue): unknown {
   if (value === null) return null;
   if (isPeriodDimension(name)) return formatInstant(value as bigint);
-  return name === 'customer' ? encodeId('customer', value as bigint) : value;
+  if (name === 'customer') return encodeId('customer', value as bigint);
+  return typeof value === 'number' ? BigInt(value) : value;
 }
 
 const periodOf = ({ since, until }: ReportPeriod) => ({

@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { formatInstant } from '../../domain/instant.ts';
-import { type Interval, intervals, TooManyPeriodsError } from '../../domain/period.ts';
-import { maxPeriods } from '../../domain/period-limit.ts';
+import {
+  endOfPeriodAt,
+  intervals,
+  type PeriodCalendar,
+  TooManyPeriodsError,
+} from '../../domain/period.ts';
+import type { PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import type { ResponseTable } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import { dateTime, named } from '../../http/response/wire.ts';
@@ -17,7 +23,14 @@ import {
   totalsSchema,
 } from './purchase-totals.ts';
 
-const periodSchema = z.object({ starts_at: dateTime(), ...amountsSchema });
+const periodSchema = z.object({
+  starts_at: dateTime(),
+  ...amountsSchema,
+  is_complete: z.boolean().meta({
+    description:
+      'An addition: false if the bounds leave out a part of the period, or if it is not over.',
+  }),
+});
 
 const timeSeriesSchema = named(
   'PurchaseTimeSeries',
@@ -38,6 +51,7 @@ const timeSeriesTable: ResponseTable<z.output<typeof timeSeriesSchema>> = {
     { name: 'starts_at', kind: 'instant', absent: 'never' },
     { name: 'key', kind: 'label', absent: 'null' },
     ...amountColumns(amountsSchema),
+    { name: 'is_complete', kind: 'boolean', absent: 'never' },
     ...currencyColumns,
   ],
   read: (response) => ({
@@ -68,11 +82,14 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
         .catch((error: unknown) => {
           throw error instanceof TooManyPeriodsError ? tooManyPeriods(interval, error) : error;
         });
+      const calendar = { interval: result.interval, timeZone };
+      const isComplete = await completeness(calendar, result, seriesQuery.filters, asOf);
       return {
         asOf,
+        changesAt: await endOfPeriodAt(calendar, asOf),
         result: {
           object: 'purchase_timeseries' as const,
-          interval,
+          interval: result.interval,
           timezone,
           ...totals(result),
           group_by: groupBy ?? null,
@@ -82,6 +99,7 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
               starts_at: formatInstant(startsAt),
               customer_count: customerCount,
               ...amounts(sums),
+              is_complete: isComplete(startsAt),
             })),
           })),
           series_truncated: result.seriesTruncated,
@@ -91,10 +109,28 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
   }),
 ];
 
-const tooManyPeriods = (interval: Interval, { count }: TooManyPeriodsError): ApiError =>
+/** Whether the filters and the present leave out no part of the period that begins with an instant. */
+async function completeness(
+  calendar: PeriodCalendar,
+  { series }: PurchaseTimeSeries,
+  { createdSince, createdUntil }: PurchaseFilters,
+  asOf: bigint,
+): Promise<(startsAt: bigint) => boolean> {
+  const starts = (series[0]?.periods ?? []).map(({ startsAt }) => startsAt);
+  const last = starts.at(-1);
+  const end = last === undefined ? null : await endOfPeriodAt(calendar, last);
+  const ends = new Map(starts.map((start, index) => [start, starts[index + 1] ?? end]));
+  const latest = createdUntil === undefined || createdUntil >= asOf ? asOf : createdUntil + 1n;
+  return (startsAt) => {
+    const isCut = createdSince !== undefined && createdSince > startsAt;
+    return !isCut && (ends.get(startsAt) ?? latest + 1n) <= latest;
+  };
+}
+
+const tooManyPeriods = (interval: string, { count, max }: TooManyPeriodsError): ApiError =>
   new ApiError(
     'validation_error',
-    `interval=${interval} divides this time into ${count} periods, more than ${maxPeriods}. ` +
+    `interval=${interval} divides this time into ${count} periods, more than ${max}. ` +
       'Choose a longer interval, or later created_since and earlier created_until.',
     { param: 'interval' },
   );

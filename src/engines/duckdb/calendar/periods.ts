@@ -1,7 +1,6 @@
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { arePeriodsInOrder, keyOf, periodKeyAt, periodOffsets } from '../../../domain/period.ts';
-import { maxPeriods } from '../../../domain/period-limit.ts';
-import type { PurchaseTimeSeriesQuery } from '../../../domain/purchase-query.ts';
+import { maxPeriodsOf, type PeriodsQuery } from '../../../domain/purchase-query.ts';
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
 import { type FirstPurchases, firstPurchases } from '../statistics/first-purchases.ts';
 import { areInQuarterHours, localPeriod, localUnits, unitKey, unitOf } from './local-time.ts';
@@ -29,7 +28,7 @@ export type FirstsInPeriods = Pick<FirstPurchases, 'isFirst' | 'paymentStatus' |
 
 export async function periodsOf(
   generation: Generation,
-  query: PurchaseTimeSeriesQuery,
+  query: PeriodsQuery,
   periodTables: PeriodTables,
 ): Promise<Periods> {
   const { interval, filters } = query;
@@ -43,7 +42,7 @@ export async function periodsOf(
     period: unitKey(begin, unit, bounds),
     joined: empty,
     keyOf: (period: number) => keyOf(interval, BigInt(period) * unit),
-    areFew: (await periodKeyAt(query, bounds.until)) - earliest < maxPeriods,
+    areFew: (await periodKeyAt(query, bounds.until)) - earliest < maxPeriodsOf(query),
   };
   const isExact = areInQuarterHours(offsets) && arePeriodsInOrder(interval, offsets);
   const first = isExact ? firstPurchases(generation, filters) : null;

@@ -9,13 +9,15 @@ import {
 } from '../../../domain/purchase-engine.ts';
 import {
   labelOfDimension,
+  maxPeriodsOf,
+  type PeriodsQuery,
   type PurchaseFilters,
   type PurchaseTimeSeriesQuery,
 } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../../purchase-store/format/relations.ts';
-import { assembleTimeSeries, type PeriodRange, rangeOf } from '../../time-series.ts';
+import { assembleTimeSeries, type PeriodRange, rangeOf, withInterval } from '../../time-series.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from '../calendar/periods.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
@@ -27,10 +29,13 @@ import { doStatsReadFirsts, type KnownTotals, purchaseStats, type QueryContext }
 export async function purchaseTimeSeries(
   connection: DuckDBConnection,
   generation: Generation,
-  query: PurchaseTimeSeriesQuery,
+  wanted: PurchaseTimeSeriesQuery,
   context: QueryContext,
 ): Promise<PurchaseTimeSeries> {
-  const { filters, groupBy, groupLimit } = query;
+  const { filters, groupBy, groupLimit } = wanted;
+  const query = await withInterval(wanted, (calendar) =>
+    readPeriodRange(connection, generation, calendar, filters, context),
+  );
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
   const periods = await periodsOf(generation, query, context.periodTables);
   const { period, keyOf, firsts } = periods;
@@ -41,7 +46,7 @@ export async function purchaseTimeSeries(
   if (groupBy === undefined && firsts !== null) {
     return withoutGroups(connection, generation, query, matching, { ...periods, firsts }, statsOf);
   }
-  const range = await rangeOf(query, filters, () =>
+  const range = await rangeOf(query, filters, maxPeriodsOf(query), () =>
     readRange(connection, generation, matching, periods),
   );
   const stats = await statsOf();
@@ -72,7 +77,7 @@ export const doesTimeSeriesReadFirsts = (
 async function withoutGroups(
   connection: DuckDBConnection,
   generation: Generation,
-  query: PurchaseTimeSeriesQuery,
+  query: PeriodsQuery,
   matching: Sql,
   periods: Periods & { readonly firsts: FirstsInPeriods },
   statsOf: (known: KnownTotals) => Promise<PurchaseStats>,
@@ -88,7 +93,7 @@ async function withoutGroups(
     counted = await readPeriods(connection, generation.catalogs, matching, periods, customers);
     return counted;
   };
-  const range = await rangeOf(query, filters, async () =>
+  const range = await rangeOf(query, filters, maxPeriodsOf(query), async () =>
     areFew
       ? rangeOfRows((await read()).rows)
       : readRange(connection, generation, matching, periods),
