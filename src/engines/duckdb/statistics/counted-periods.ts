@@ -1,15 +1,9 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { queryRows } from '../../../duckdb/connection.ts';
-import { placeholderCustomer } from '../../../purchase-store/format/layout.ts';
-import {
-  columnsOf,
-  groupedPurchases,
-  type StoreCatalogs,
-} from '../../../purchase-store/format/relations.ts';
+import { groupedPurchases, type StoreCatalogs } from '../../../purchase-store/format/relations.ts';
 import type { PeriodRow } from '../../time-series.ts';
 import type { FirstsInPeriods, Periods } from '../calendar/periods.ts';
-import { openCorrections } from './distinct-customers.ts';
 import { changedFirsts } from './first-purchases.ts';
 
 /** The matching purchases of periods, and the number of their customers. */
@@ -54,48 +48,4 @@ export async function readPeriods(
   }));
   const customerCount = read.reduce((sum, row) => sum + (row[4] as bigint), baseCustomers ?? 0n);
   return { rows: rows.filter(({ purchaseCount }) => purchaseCount > 0n), customerCount };
-}
-
-type KeyedRow = Omit<PeriodRow, 'series'> & { readonly series: number };
-
-/** Groups the customers of each series and period. */
-export async function readGroupedPeriods(
-  connection: DuckDBConnection,
-  catalogs: StoreCatalogs,
-  condition: Sql,
-  keys: { readonly series: Sql; readonly period: Sql },
-): Promise<KeyedRow[]> {
-  const { base, delta } = catalogs;
-  const columns = sql`${columnsOf(keys).definitions} customer_key`;
-  // The row of sign 0 lets DuckDB group dense keys by direct addressing, and is no customer.
-  const customers = sql`
-    select series, period, count(*) as customers
-    from (
-      select series, period, customer_key
-      from (
-        select ${columns} from ${raw(base)}.purchase where ${condition}
-        union all
-        select ${columns} from ${raw(delta)}.change where (sign > 0 and ${condition}) or sign = 0
-      )
-      group by all
-    )
-    where customer_key <> ${raw(String(placeholderCustomer))}
-    group by all`;
-  const rows = await queryRows(
-    connection,
-    sql`
-      select series, period, purchase_count, revenue,
-        counted.customers + coalesce(corrected.customers, 0)
-      from ${groupedPurchases(catalogs, condition, keys)}
-      join (${customers}) as counted using (series, period)
-      left join ${openCorrections(catalogs, condition, keys)} as corrected
-        using (series, period)`,
-  );
-  return rows.map(([series, period, purchaseCount, revenueInCents, customerCount]) => ({
-    series: series as number,
-    period: period as number,
-    purchaseCount: purchaseCount as bigint,
-    revenueInCents: revenueInCents as bigint,
-    customerCount: customerCount as bigint,
-  }));
 }

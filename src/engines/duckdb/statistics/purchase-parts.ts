@@ -6,9 +6,17 @@ import {
   previousQuarterNames,
   previousQuarters,
 } from '../../../purchase-store/format/previous-purchases.ts';
-import type { Part } from '../../report/statement.ts';
+import type { Dialect, Part } from '../../report/statement.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
+
+export const dialect: Dialect = {
+  customer: 'customer_key',
+  wide: (integer) => sql`${integer}::hugeint`,
+  sum: (column) => sql`sum(${column})`,
+  quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
+  inByteOrder: (text) => text,
+};
 
 /** What a query needs beyond the columns of rows of sign -1. */
 export type Needs = {

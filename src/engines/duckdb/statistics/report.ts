@@ -32,22 +32,14 @@ import {
   purchaseReport as report,
   type SideQuery,
 } from '../../report/report.ts';
-import type { Dialect, DimensionSql, Side } from '../../report/statement.ts';
+import type { DimensionSql, Side } from '../../report/statement.ts';
 import { localPeriod, localUnits, unitKey, unitOf } from '../calendar/local-time.ts';
 import { joinPeriods } from '../calendar/period-tables.ts';
 import { purchasesMatching } from '../filters.ts';
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
-import { purchaseParts } from './purchase-parts.ts';
+import { dialect, purchaseParts } from './purchase-parts.ts';
 import { purchaseStats, type QueryContext } from './stats.ts';
 import { readPeriodRange } from './time-series.ts';
-
-export const dialect: Dialect = {
-  customer: 'customer_key',
-  wide: (integer) => sql`${integer}::hugeint`,
-  sum: (column) => sql`sum(${column})`,
-  quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
-  inByteOrder: (text) => text,
-};
 
 /** Reads a report. Statistics compute the totals that they have as well. */
 export async function purchaseReport(

@@ -17,12 +17,20 @@ import {
 import { queryRows } from '../../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../../purchase-store/format/relations.ts';
-import { assembleTimeSeries, type PeriodRange, rangeOf, withInterval } from '../../time-series.ts';
+import { reportStatement, sumsOf as sumsOfMeasures } from '../../report/statement.ts';
+import {
+  assembleTimeSeries,
+  type PeriodRange,
+  type PeriodRow,
+  rangeOf,
+  withInterval,
+} from '../../time-series.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from '../calendar/periods.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
-import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-periods.ts';
+import { type CountedPeriods, readPeriods } from './counted-periods.ts';
 import { customersOfBase, firstPurchases } from './first-purchases.ts';
+import { dialect, purchaseParts } from './purchase-parts.ts';
 import { doStatsReadFirsts, type KnownTotals, purchaseStats, type QueryContext } from './stats.ts';
 
 /** Reads a time series. Statistics compute its totals and ranking. */
@@ -38,7 +46,7 @@ export async function purchaseTimeSeries(
   );
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
   const periods = await periodsOf(generation, query, context.periodTables);
-  const { period, keyOf, firsts } = periods;
+  const { firsts } = periods;
   const statsOf = (known?: KnownTotals) => {
     const totals = { filters, groupBy, groupLimit };
     return purchaseStats(connection, generation, totals, context, known);
@@ -53,13 +61,9 @@ export async function purchaseTimeSeries(
   return assembleTimeSeries(query, stats, range, async () => {
     const series = await readSeries(connection, generation, query, stats);
     const condition = series === null ? matching : sql`${matching} and ${series.condition}`;
-    const keys = { series: series?.key ?? raw('0'), period };
-    const rows = await readGroupedPeriods(connection, generation.catalogs, condition, keys);
-    return rows.map((row) => ({
-      ...row,
-      period: keyOf(row.period),
-      series: series?.names.get(row.series) ?? null,
-    }));
+    const key = series?.key ?? raw('0');
+    const rows = await readGroupedPeriods(connection, generation, filters, condition, key, periods);
+    return rows.map((row) => ({ ...row, series: series?.names.get(row.series) ?? null }));
   });
 }
 
@@ -164,6 +168,38 @@ async function readSeries(
     names: new Map(rows.map(([key, value]) => [key as number, value as string])),
   };
 }
+
+/** Reads the matching purchases by series and period, as a report does. */
+async function readGroupedPeriods(
+  connection: DuckDBConnection,
+  generation: Generation,
+  filters: PurchaseFilters,
+  condition: Sql,
+  series: Sql,
+  { period, joined, keyOf }: Periods,
+): Promise<(Omit<PeriodRow, 'series'> & { readonly series: number })[]> {
+  const parts = await purchaseParts(connection, generation, filters, countedCustomers);
+  const side = {
+    dimensions: [{ key: series }, { key: period }],
+    parts: parts.map(({ sign, purchases }) => ({
+      sign,
+      purchases: sql`${purchases} as purchase ${joined}`,
+      condition,
+    })),
+  };
+  const sums = sumsOfMeasures(['customer_count']);
+  const statement = { sides: [side], sums, order: null, limit: null };
+  const rows = await queryRows(connection, reportStatement(dialect, statement));
+  return rows.map(([series, period, purchaseCount, revenueInCents, customerCount]) => ({
+    series: series as number,
+    period: keyOf(period as number),
+    purchaseCount: purchaseCount as bigint,
+    revenueInCents: revenueInCents as bigint,
+    customerCount: customerCount as bigint,
+  }));
+}
+
+const countedCustomers = { firsts: false, customers: true, allColumns: false };
 
 /** The first and the last period of the matching purchases; null if there are none. */
 export async function readPeriodRange(
