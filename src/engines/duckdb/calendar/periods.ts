@@ -21,9 +21,11 @@ export type Periods = {
 };
 
 /** Conditions of first purchases (first-purchases.ts). */
-export type FirstsInPeriods = Pick<FirstPurchases, 'isFirst' | 'paymentStatus' | 'hasWholeBase'> & {
+export type FirstsInPeriods = FirstPurchases & {
   /** The purchase is the customer's first one in its period. */
   readonly isFirstInPeriod: Sql;
+  /** The key of the period in which the range begins; null without a bound. */
+  readonly cutPeriod: number | null;
 };
 
 export async function periodsOf(
@@ -52,9 +54,14 @@ export async function periodsOf(
       ? await periodTables.covering(query, bounds, purchasesWithin(summary, bounds))
       : null;
   const { previous, since, isFirst } = first;
+  const { createdSince } = filters;
+  const cutPeriod = createdSince === undefined ? null : await periodKeyAt(query, createdSince);
   if (table === null) {
     const isEarlier = sql`${localUnits(offsets, unit, previous)} < ${begin}`;
-    return { ...computed, firsts: { ...first, isFirstInPeriod: sql`${isEarlier} or ${isFirst}` } };
+    return {
+      ...computed,
+      firsts: { ...first, cutPeriod, isFirstInPeriod: sql`${isEarlier} or ${isFirst}` },
+    };
   }
   return {
     ...computed,
@@ -62,6 +69,6 @@ export async function periodsOf(
     joined: joinPeriods(
       sql`(select *, greatest(period_begin, ${raw(String(since))}) as first_quarter from ${table})`,
     ),
-    firsts: { ...first, isFirstInPeriod: sql`${previous} < first_quarter` },
+    firsts: { ...first, cutPeriod, isFirstInPeriod: sql`${previous} < first_quarter` },
   };
 }

@@ -4,7 +4,7 @@ import { queryRows } from '../../../duckdb/connection.ts';
 import { groupedPurchases, type StoreCatalogs } from '../../../purchase-store/format/relations.ts';
 import type { PeriodRow } from '../../time-series.ts';
 import type { FirstsInPeriods, Periods } from '../calendar/periods.ts';
-import { changedFirsts } from './first-purchases.ts';
+import { changedFirsts, firstsWithinQuarter } from './first-purchases.ts';
 
 /** The matching purchases of periods, and the number of their customers. */
 export type CountedPeriods = {
@@ -40,12 +40,19 @@ export async function readPeriods(
       )
       group by period`,
   );
+  const late = firsts.isWithinQuarter
+    ? await firstsWithinQuarter(connection, catalogs, matching, firsts, { period, joined })
+    : new Map<number, bigint>();
+  // Later periods begin after the quarter.
+  const missedIn = (period: number) =>
+    keyOf(period) === firsts.cutPeriod ? (late.get(period) ?? 0n) : 0n;
   const rows = read.map(([period, purchaseCount, revenueInCents, customerCount]) => ({
     period: keyOf(period as number),
     purchaseCount: purchaseCount as bigint,
     revenueInCents: revenueInCents as bigint,
-    customerCount: customerCount as bigint,
+    customerCount: (customerCount as bigint) + missedIn(period as number),
   }));
-  const customerCount = read.reduce((sum, row) => sum + (row[4] as bigint), baseCustomers ?? 0n);
+  const known = [...late.values()].reduce((sum, count) => sum + count, baseCustomers ?? 0n);
+  const customerCount = read.reduce((sum, row) => sum + (row[4] as bigint), known);
   return { rows: rows.filter(({ purchaseCount }) => purchaseCount > 0n), customerCount };
 }

@@ -4,7 +4,11 @@ import type { PaymentStatus } from '../../../domain/purchase.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { previousQuarters } from '../../../purchase-store/format/previous-purchases.ts';
-import { isQuarterHour, quarterHourOf } from '../../../purchase-store/format/quarter-hours.ts';
+import {
+  creationQuarter,
+  isQuarterHour,
+  quarterHourOf,
+} from '../../../purchase-store/format/quarter-hours.ts';
 import {
   columnsOf,
   type GroupKeys,
@@ -24,11 +28,13 @@ export type FirstPurchases = {
   readonly paymentStatus: PaymentStatus | undefined;
   /** No bound of time excludes purchases of the base. */
   readonly hasWholeBase: boolean;
+  /** The range begins within the quarter `since`: a previous purchase of this quarter may be within it. */
+  readonly isWithinQuarter: boolean;
 };
 
 /**
- * Null for filters other than one payment status and a time range that begins with a quarter of an hour,
- * without a base, and if the range may begin with purchases that are earlier than those of the base.
+ * Null for filters other than one payment status and a time range, without a base, and if the range may
+ * begin with purchases that are earlier than those of the base.
  */
 export function firstPurchases(
   { ofBase, summary }: Generation,
@@ -39,9 +45,7 @@ export function firstPurchases(
   const since = createdSince === undefined ? null : quarterHourOf(createdSince);
   // Rows without a previous purchase have the quarter before the base's first.
   const isOfAll = since === null || since < firstQuarter;
-  if (isOfAll ? quarterHourOf(summary.first) < firstQuarter : !isQuarterHour(createdSince ?? 0n)) {
-    return null;
-  }
+  if (isOfAll && quarterHourOf(summary.first) < firstQuarter) return null;
   const first = isOfAll ? firstQuarter : since;
   const [paymentStatus] = paymentStatuses;
   return {
@@ -50,6 +54,7 @@ export function firstPurchases(
     isFirst: isFirstSince(first, paymentStatus),
     paymentStatus,
     hasWholeBase: isOfAll && createdUntil === undefined,
+    isWithinQuarter: !isOfAll && !isQuarterHour(createdSince ?? 0n),
   };
 }
 
@@ -101,4 +106,50 @@ export function changedFirsts(
     from ${raw(delta)}.previous_change ${joined}
     where ${matching} ${raw(hasKeys ? 'group by all' : '')}
   )`;
+}
+
+/**
+ * The customers whose first matching purchase has its previous one in the quarter `since`, but before the
+ * range: by the period of the first one. `isFirst` misses them. Only a few purchases are read.
+ */
+export async function firstsWithinQuarter(
+  connection: DuckDBConnection,
+  { base, delta }: StoreCatalogs,
+  matching: Sql,
+  { previous, since }: FirstPurchases,
+  { period, joined }: { readonly period: Sql; readonly joined: Sql },
+): Promise<ReadonlyMap<number, bigint>> {
+  const quarter = raw(String(since));
+  const ofQuarter = raw(creationQuarter.name);
+  const columns = sql`customer_key, created_at, id, ${ofQuarter}, ${previous} as previous`;
+  // The first purchase is in the quarter, or the previous one of a later purchase is. Conditions on one
+  // column each, which DuckDB applies before it reads others.
+  const candidates = [
+    sql`${previous} = ${quarter}`,
+    sql`${ofQuarter} = ${quarter} and ${previous} <> ${quarter}`,
+  ].flatMap((isCandidate) => [
+    sql`select ${columns}, 1 as sign from ${raw(base)}.purchase where ${matching} and ${isCandidate}`,
+    sql`select ${columns}, sign from ${raw(delta)}.previous_change where ${matching} and ${isCandidate}`,
+  ]);
+  const earliest = (column: Sql) => sql`arg_min(${column}, {instant: created_at, id: id})`;
+  const counted = await queryRows(
+    connection,
+    sql`
+      select period, count(*)
+      from (
+        select ${period} as period
+        from (
+          select ${earliest(raw('previous'))} as previous, ${earliest(ofQuarter)} as ${ofQuarter}
+          from (
+            select * exclude (sign) from (${join(candidates, ' union all ')})
+            group by all having sum(sign) > 0
+          )
+          group by customer_key
+        )
+        ${joined}
+        where previous = ${quarter}
+      )
+      group by period`,
+  );
+  return new Map(counted.map(([period, count]) => [period as number, count as bigint]));
 }

@@ -85,14 +85,15 @@ type Read = {
 };
 
 /** Null if customers have to be grouped, or are known. */
-const firstPurchasesOf = (
+function firstPurchasesOf(
   generation: Generation,
   { filters }: PurchaseStatsQuery,
   { minPurchasesForFirsts }: QueryContext,
-): FirstPurchases | null =>
-  isUnfiltered(filters) || generation.summary.purchases < minPurchasesForFirsts
-    ? null
-    : firstPurchases(generation, filters);
+): FirstPurchases | null {
+  if (isUnfiltered(filters) || generation.summary.purchases < minPurchasesForFirsts) return null;
+  const firsts = firstPurchases(generation, filters);
+  return firsts?.isWithinQuarter ? null : firsts;
+}
 
 /** Whether statistics read the table `previous_change`. */
 export const doStatsReadFirsts = (
