@@ -27,7 +27,8 @@ export async function comparedPeriod(
     await localTime(timeZone, until),
   ];
   const firstDay = floorDay(localSince);
-  const beginsDay = firstDay !== floorDay(await localTime(timeZone, since - 1n));
+  // A change of clocks may go back to the day before, which begins no day.
+  const beginsDay = firstDay > floorDay(await localTime(timeZone, since - 1n));
   if (comparison === 'previous_period' && !beginsDay) {
     const length = until - since + 1n;
     return clamp({ since: since - length, until: since - 1n });
