@@ -38,10 +38,11 @@ export async function comparedPeriod(
     if (comparison === 'previous_period') return local - days;
     return monthsBefore(local, comparison === 'previous_month' ? 1 : 12);
   };
-  return clamp({
-    since: await earliestAt(timeZone, move(beginsDay ? firstDay : localSince)),
-    until: await latestAt(timeZone, move(localUntil)),
-  });
+  const movedSince = await earliestAt(timeZone, move(beginsDay ? firstDay : localSince));
+  const movedUntil = await latestAt(timeZone, move(localUntil));
+  // Inverted bounds may move to the last day of the same month. They have no instant between them there either.
+  const isEmpty = since > until && movedSince <= movedUntil;
+  return clamp({ since: movedSince, until: isEmpty ? movedSince - 1n : movedUntil });
 }
 
 /** Local time as microseconds: an instant and its offset. */

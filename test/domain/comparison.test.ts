@@ -271,6 +271,20 @@ it.each(['previous_period', 'previous_month', 'previous_year'] as const)(
   },
 );
 
+it.each(['previous_period', 'previous_month', 'previous_year'] as const)(
+  'inverted bounds stay inverted: %s',
+  async (comparison) => {
+    for (const [since, until] of [
+      ['2024-02-29T00:00:00Z', '2024-02-28T23:59:59.999999Z'],
+      ['2026-03-31T00:00:00Z', '2026-03-30T12:00:00Z'],
+      ['2026-03-30T06:00:00Z', '2026-03-29T12:00:00Z'],
+    ] as const) {
+      const [comparedSince, comparedUntil] = await compared(comparison, 'UTC', [since, until]);
+      expect(micros(comparedSince)).toBeGreaterThan(micros(comparedUntil));
+    }
+  },
+);
+
 /** The local date of an instant, from Intl. */
 const dateIn = (zone: string) => {
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone: zone, dateStyle: 'short' });

@@ -51,7 +51,12 @@ export async function purchaseCohorts(
   const cohorts = await assemble(rows, calendar, present, query.periods);
   if (cohorts.length === 0) return { ...noCurrency, cohorts };
   const { currency, mixedCurrencies } = totals;
-  if (!mixedCurrencies) return { currency, mixedCurrencies, cohorts };
+  // Purchases without a currency may be all that cohorts count.
+  const isCertain =
+    !mixedCurrencies &&
+    (currency === null ||
+      (await reader.totals({ paymentStatuses, without: ['currency'] })).purchaseCount === 0n);
+  if (isCertain) return { currency, mixedCurrencies, cohorts };
   const currencies = await reader.query(currencyStatement(reader.dialect, source));
   const [first, another] = currencies.map(([name]) => name as string);
   return {

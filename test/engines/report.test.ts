@@ -1,0 +1,395 @@
+import fc from 'fast-check';
+import { describe, expect } from 'vitest';
+import { parseInstant } from '../../src/domain/instant.ts';
+import { TooManyPeriodsError } from '../../src/domain/period.ts';
+import { labelDimensions, type PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import {
+  cohortIntervals,
+  comparisons,
+  isPeriodDimension,
+  type PurchaseCohortsQuery,
+  type PurchaseReportQuery,
+  type ReportMeasure,
+  reportDimensions,
+  reportMeasures,
+  TooManyCohortsError,
+} from '../../src/domain/purchase-report.ts';
+import { test as it } from '../support/fixtures.ts';
+import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
+import { type OracleRow, oracleCohorts, oracleReport } from './report-oracle.ts';
+import { engines, hasClickHouse, storeIn } from './store.ts';
+
+const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
+
+/** Beginnings and ends of local periods, on days on which clocks change as well. */
+const instants = [
+  '2017-12-31T23:30:00Z',
+  '2018-02-17T12:00:00Z',
+  // São Paulo's clocks show 23:30 twice.
+  '2018-02-18T01:30:00Z',
+  '2018-02-18T02:30:00Z',
+  '2018-02-18T02:59:59.999999Z',
+  '2018-02-18T03:00:00Z',
+  '2018-02-28T23:59:59.999999Z',
+  '2018-03-01T00:00:00Z',
+  '2018-03-04T18:14:59.999999Z',
+  '2018-03-04T18:15:00Z',
+  '2018-03-31T22:15:00Z',
+  '2018-04-01T02:45:00Z',
+  '2018-04-30T12:00:00.000001Z',
+  '2018-05-06T12:00:00Z',
+] as const;
+const zones = ['America/Sao_Paulo', 'Europe/Berlin', 'Asia/Kathmandu'] as const;
+
+/** Every column is one of few values. Some are null. */
+const purchase = (customers: readonly bigint[]): fc.Arbitrary<PurchaseValues> => {
+  const label = fc.constantFrom(null, 'google', 'Google', 'ä', '');
+  const cents = fc.option(fc.bigInt({ min: 0n, max: 3000n }), { nil: null });
+  return fc.record({
+    customer_id: fc.constantFrom(...customers),
+    purchase_value_in_cents: fc.constantFrom(100n, 100n, 101n, 250n, -7n, 2n ** 60n),
+    created_at: fc.constantFrom(...instants),
+    platform: fc.constantFrom(null, 'shopify', 'bling'),
+    payment_status: fc.constantFrom(null, 'paid', 'paid', 'authorized', 'refunded'),
+    shipping_status: fc.constantFrom(null, 'shipped'),
+    currency: fc.constantFrom(null, 'BRL', 'BRL', 'USD'),
+    subtotal_amount_in_cents: cents,
+    total_amount_in_cents: cents,
+    discount_in_cents: cents,
+    shipping_cost_customer_in_cents: cents,
+    utm_source: label,
+    utm_medium: label,
+    utm_campaign: label,
+    utm_content: label,
+    utm_term: label,
+  });
+};
+
+const bound = fc
+  .tuple(fc.constantFrom(...instants, '2018-03-01T03:00:00Z'), fc.constantFrom(-1n, 0n, 0n, 1n))
+  .map(([text, shift]) => micros(text) + shift);
+
+function filtersOver(customers: readonly bigint[]): fc.Arbitrary<PurchaseFilters> {
+  const every = {
+    customerId: fc.constantFrom(...customers),
+    paymentStatuses: fc.constantFrom(['paid'] as const, ['paid', 'authorized'] as const),
+    platforms: fc.constantFrom(['shopify'] as const, ['shopify', 'bling'] as const),
+    minValueInCents: fc.constantFrom(0n, 101n),
+    maxValueInCents: fc.constantFrom(100n, 250n),
+    currency: fc.constantFrom('BRL', 'EUR'),
+    utm_source: fc.constantFrom('google', '', 'ä'),
+    without: fc.constantFrom(['currency'] as const, ['utm_source', 'shipping_status'] as const),
+  };
+  return fc
+    .tuple(fc.record(every), fc.subarray(Object.keys(every), { maxLength: 2 }))
+    .map(([values, names]) =>
+      Object.fromEntries(Object.entries(values).filter(([name]) => names.includes(name))),
+    );
+}
+
+function reportsOver(customers: readonly bigint[]): fc.Arbitrary<PurchaseReportQuery> {
+  const dimensions = fc
+    .shuffledSubarray([...reportDimensions], { maxLength: 3 })
+    .filter((chosen) => chosen.filter(isPeriodDimension).length < 2);
+  const alone = fc.constantFrom(...reportDimensions.filter(isPeriodDimension)).map((one) => [one]);
+  const order = fc.tuple(
+    fc.shuffledSubarray([...reportMeasures], { minLength: 1 }),
+    fc.oneof(dimensions, dimensions, alone),
+    fc.nat(),
+    fc.boolean(),
+  );
+  const bounds = fc.record({ createdSince: bound, createdUntil: bound }, { requiredKeys: [] });
+  return fc
+    .record({
+      filters: filtersOver(customers),
+      bounds,
+      order,
+      timeZone: fc.constantFrom(undefined, ...zones),
+      limit: fc.constantFrom(1, 3, 10, 1000),
+      compareTo: fc.constantFrom(undefined, ...comparisons),
+    })
+    .map(({ filters, bounds, order: [measures, groupBy, by, isDescending], ...rest }) => {
+      const names = [...measures, ...groupBy];
+      const isCompared = rest.compareTo !== undefined && bounds.createdSince !== undefined;
+      // Hours and days up to the present are too many, or take an oracle long.
+      const until = isCompared ? { createdUntil: micros('2018-05-31T12:00:00Z') } : {};
+      return {
+        ...rest,
+        filters: { ...filters, ...until, ...bounds },
+        measures,
+        groupBy,
+        orderBy: { by: names[by % names.length] as ReportMeasure, isDescending },
+        compareTo: isCompared ? rest.compareTo : undefined,
+      };
+    })
+    .filter(({ groupBy, filters: { createdSince, createdUntil } }) => {
+      if (!groupBy.includes('hour')) return true;
+      const length =
+        (createdUntil ?? micros('2018-05-31T00:00:00Z')) - (createdSince ?? micros(instants[0]));
+      return length < 30n * 86_400_000_000n;
+    });
+}
+
+const total: PurchaseReportQuery = {
+  filters: {},
+  measures: ['purchase_count'],
+  groupBy: [],
+  orderBy: { by: 'purchase_count', isDescending: true },
+  limit: 100,
+};
+
+/** Reports and cohorts, against the same computations over the inserted rows. */
+describe.each(engines)('the engine %s', (name) => {
+  const store = storeIn(name);
+  let organization: bigint;
+  let customers: bigint[];
+  let rows: OracleRow[];
+
+  const publish = async (valuesOf: (customers: bigint[]) => readonly PurchaseValues[]) => {
+    const added = await store.add([]);
+    customers = [...added.customers];
+    for (let count = customers.length; count < 9; count += 1) {
+      customers.push(await addCustomer(store.database.pool, added.organization));
+    }
+    rows = [];
+    for (const values of valuesOf(customers)) {
+      const id = await addPurchase(store.database.pool, added.organization, values);
+      rows.push({ purchase_value_in_cents: 100n, ...values, id });
+    }
+    await store.publish(added);
+    ({ organization } = added);
+  };
+  const expectReport = async (query: PurchaseReportQuery) => {
+    const { result, asOf } = await store.engine.report(organization, query);
+    expect(result).toEqual(await oracleReport(rows, query, asOf));
+    return result;
+  };
+  const expectCohorts = async (query: PurchaseCohortsQuery) => {
+    const { result, asOf } = await store.engine.cohorts(organization, query);
+    expect(result).toEqual(oracleCohorts(rows, query, asOf));
+    return result;
+  };
+
+  describe('with random purchases', () => {
+    it.beforeAll(() =>
+      publish((customers) => fc.sample(purchase(customers), { numRuns: 60, seed: 11 })),
+    );
+
+    it('has every measure by every dimension', async () => {
+      for (const dimension of reportDimensions) {
+        if (dimension === 'hour') continue;
+        for (const timeZone of [undefined, ...zones]) {
+          const query = { ...total, measures: reportMeasures, groupBy: [dimension], timeZone };
+          const { rows } = await expectReport({ ...query, limit: 1000 });
+          expect(rows.length, dimension).toBeGreaterThan(0);
+        }
+      }
+    });
+
+    it('has the rows of random reports', { timeout: 120_000 }, async () => {
+      await fc.assert(
+        fc.asyncProperty(reportsOver(customers), async (query) => {
+          await expectReport(query);
+        }),
+        {
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 10 : 40)),
+        },
+      );
+    });
+
+    it('has the rows of random cohorts', { timeout: 120_000 }, async () => {
+      const bounds = fc.record({ createdSince: bound, createdUntil: bound }, { requiredKeys: [] });
+      const queries: fc.Arbitrary<PurchaseCohortsQuery> = fc
+        .record({
+          filters: filtersOver(customers),
+          bounds,
+          interval: fc.constantFrom(...cohortIntervals),
+          groupBy: fc.constantFrom(undefined, ...labelDimensions),
+          timeZone: fc.constantFrom(undefined, ...zones),
+          periods: fc.constantFrom(1, 4, 12),
+        })
+        .map(({ filters, bounds, ...rest }) => ({ ...rest, filters: { ...filters, ...bounds } }));
+      await fc.assert(
+        fc.asyncProperty(queries, async (query) => {
+          await expectCohorts(query);
+        }),
+        {
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 6 : 20)),
+        },
+      );
+    });
+  });
+
+  const purchasesAt = (...values: readonly (Partial<PurchaseValues> & { customer: number })[]) =>
+    publish((customers) =>
+      values.map(({ customer, ...others }) => ({
+        ...others,
+        customer_id: customers[customer] as bigint,
+      })),
+    );
+
+  it('takes the earliest purchase with the selected payment statuses as the first one, of one instant that with the least id', async () => {
+    const [january, february] = ['2026-01-05T00:00:00Z', '2026-02-05T00:00:00Z'];
+    await purchasesAt(
+      { customer: 0, created_at: february, payment_status: 'paid', utm_source: 'a' },
+      { customer: 0, created_at: january, payment_status: 'refunded', utm_source: 'b' },
+      { customer: 0, created_at: january, payment_status: 'authorized', utm_source: 'c' },
+      { customer: 1, created_at: february, payment_status: 'authorized', utm_source: 'd' },
+      { customer: 1, created_at: february, payment_status: 'paid', utm_source: 'e' },
+      { customer: 1, created_at: february, payment_status: null, utm_source: 'f' },
+    );
+    const newSources = async (filters: PurchaseFilters) => {
+      const groupBy = ['customer_type', 'utm_source'] as const;
+      const orderBy = { by: 'utm_source', isDescending: false } as const;
+      const measures = ['new_customer_count', 'returning_customer_count'] as const;
+      const found = await expectReport({ ...total, filters, groupBy, orderBy, measures });
+      return found.rows.filter(({ keys }) => keys[0] === 'new').map(({ keys }) => keys[1]);
+    };
+    expect(await newSources({})).toEqual(['b', 'd']);
+    expect(await newSources({ paymentStatuses: ['paid'] })).toEqual(['a', 'e']);
+    expect(await newSources({ paymentStatuses: ['paid', 'authorized'] })).toEqual(['c', 'd']);
+    // No other filter selects first purchases.
+    expect(await newSources({ utm_source: 'a' })).toEqual([]);
+    expect(await newSources({ createdSince: micros(february) })).toEqual(['d']);
+  });
+
+  it('matches periods by their place, and has rows of purchases in the compared period alone', async () => {
+    await purchasesAt(
+      { customer: 0, created_at: '2026-01-31T12:00:00Z', purchase_value_in_cents: 7n },
+      { customer: 1, created_at: '2026-02-01T00:00:00Z', purchase_value_in_cents: 10n },
+      { customer: 1, created_at: '2026-02-28T00:00:00Z', purchase_value_in_cents: 20n },
+      { customer: 0, created_at: '2026-01-01T23:00:00Z', purchase_value_in_cents: 40n },
+    );
+    const query: PurchaseReportQuery = {
+      ...total,
+      filters: {
+        createdSince: micros('2026-02-01T00:00:00Z'),
+        createdUntil: micros('2026-02-28T23:59:59.999999Z'),
+      },
+      measures: ['revenue_in_cents'],
+      groupBy: ['day'],
+      orderBy: { by: 'day', isDescending: false },
+      compareTo: 'previous_period',
+    };
+    const rowsOf = async (query: PurchaseReportQuery) =>
+      (await expectReport(query)).rows.map(({ values, compared }) => [values[0], compared?.[0]]);
+    const days = await rowsOf(query);
+    expect(days).toHaveLength(28);
+    expect([days[0], days[27]]).toEqual([
+      [10n, 0n],
+      [20n, 7n],
+    ]);
+    expect((await rowsOf({ ...query, compareTo: 'previous_month' }))[0]).toEqual([10n, 40n]);
+    const byCustomer = { by: 'customer', isDescending: false } as const;
+    expect(await rowsOf({ ...query, groupBy: ['customer'], orderBy: byCustomer })).toEqual([
+      [0n, 7n],
+      [30n, 0n],
+    ]);
+    expect(
+      await rowsOf({ ...query, limit: 2, orderBy: { by: 'day', isDescending: true } }),
+    ).toEqual([
+      [20n, 7n],
+      [0n, 0n],
+    ]);
+  });
+
+  const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
+
+  it('ends cohorts and compared periods at the instant of the data', async () => {
+    await purchasesAt(
+      ...[800, 400, 100, 70, 40, 35, 20, 8, 1, 0.01, -3, -100].flatMap((days, index) => [
+        { customer: index % 5, created_at: ago(days), utm_source: 'google' },
+        { customer: 5 + (index % 3), created_at: ago(days) },
+      ]),
+    );
+    for (const interval of cohortIntervals) {
+      for (const periods of [2, 60]) {
+        const query = { filters: {}, interval, periods, timeZone: 'America/Sao_Paulo' };
+        const { cohorts } = await expectCohorts(query);
+        const all = cohorts.flatMap(({ periods }) => periods);
+        if (periods === 60) expect(all.some(({ isComplete }) => !isComplete)).toBe(true);
+        await expectCohorts({ ...query, groupBy: 'utm_source' });
+      }
+    }
+    for (const compareTo of comparisons) {
+      for (const groupBy of [[], ['day'], ['week'], ['month', 'utm_source']] as const) {
+        const filters = { createdSince: micros(ago(45)) };
+        const by = groupBy[0] ?? 'purchase_count';
+        const query = { ...total, measures: reportMeasures, filters, groupBy, compareTo };
+        await expectReport({ ...query, orderBy: { by, isDescending: false } });
+      }
+    }
+  });
+
+  it('has the currency of the purchases that cohorts count alone', async () => {
+    const created_at = '2026-01-05T00:00:00Z';
+    await purchasesAt(
+      { customer: 0, created_at, utm_source: 'none', currency: null },
+      { customer: 1, created_at, utm_source: 'one', currency: null },
+      { customer: 1, created_at, utm_source: 'none', currency: 'BRL' },
+    );
+    const query = { filters: {}, interval: 'month', periods: 1 } as const;
+    const currencyOf = async (filters: PurchaseFilters) =>
+      (await expectCohorts({ ...query, filters })).currency;
+    expect(await currencyOf({})).toBe('BRL');
+    expect(await currencyOf({ utm_source: 'one' })).toBe('BRL');
+    expect(await currencyOf({ utm_source: 'none' })).toBeNull();
+    expect(await currencyOf({ utm_source: 'other' })).toBeNull();
+  });
+
+  it('has no rows without purchases, or between inverted bounds', async () => {
+    const inverted = {
+      createdSince: micros('2026-03-31T00:00:00Z'),
+      createdUntil: micros('2026-03-30T12:00:00Z'),
+    };
+    for (const values of [[], [{ customer: 0, created_at: '2026-02-28T06:00:00Z' }]]) {
+      await purchasesAt(...values);
+      for (const groupBy of [[], ['day'], ['day', 'status'], ['status']] as const) {
+        const orderBy = { by: groupBy[0] ?? 'purchase_count', isDescending: false } as const;
+        const query = { ...total, measures: reportMeasures, groupBy, orderBy, filters: inverted };
+        for (const compareTo of [undefined, ...comparisons]) {
+          const { rows, totals } = await expectReport({ ...query, compareTo });
+          if (compareTo === undefined) expect(rows).toEqual([]);
+          expect(new Set(totals.values)).toEqual(new Set([0n]));
+        }
+        if (values.length === 0) await expectReport({ ...query, filters: {} });
+      }
+      const cohorts = { filters: inverted, interval: 'month', periods: 12 } as const;
+      expect((await expectCohorts(cohorts)).cohorts).toEqual([]);
+    }
+  });
+
+  it('rejects more than 1,000 periods and more than 120 cohorts', async () => {
+    const day = 86_400_000;
+    const at = (days: number) => new Date(Date.UTC(2020, 0, 6) + days * day).toISOString();
+    await publish((customers) => [
+      { customer_id: customers[0] as bigint, created_at: at(0) },
+      { customer_id: customers[1] as bigint, created_at: at(1000) },
+    ]);
+    const query = {
+      ...total,
+      groupBy: ['day'],
+      orderBy: { by: 'day', isDescending: false },
+    } as const;
+    const error = await store.engine.report(organization, query).catch((error: unknown) => error);
+    expect(error).toBeInstanceOf(TooManyPeriodsError);
+    expect(error).toMatchObject({ count: 1001 });
+    const filters = { createdSince: micros(at(1)) };
+    const { rows } = await expectReport({ ...query, filters, limit: 1000 });
+    expect(rows).toHaveLength(1000);
+    const added = await store.add([]);
+    for (let week = 0; week <= 120; week += 1) {
+      const customer_id = await addCustomer(store.database.pool, added.organization);
+      const values = { customer_id, created_at: at(7 * week) };
+      await addPurchase(store.database.pool, added.organization, values);
+    }
+    await store.publish(added);
+    const weeks = { filters: {}, interval: 'week', periods: 60 } as const;
+    await expect(store.engine.cohorts(added.organization, weeks)).rejects.toBeInstanceOf(
+      TooManyCohortsError,
+    );
+    const later = { ...weeks, filters: { createdSince: micros(at(7)) } };
+    const { result } = await store.engine.cohorts(added.organization, later);
+    expect(result.cohorts).toHaveLength(120);
+  });
+});
