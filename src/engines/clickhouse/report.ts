@@ -13,7 +13,8 @@ import {
 } from '../../domain/purchase-report.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { type CohortReader, purchaseCohorts as cohorts } from '../report/cohorts.ts';
-import { type ReportReader, purchaseReport as report, type SideQuery } from '../report/report.ts';
+import { purchaseReport as report } from '../report/report.ts';
+import type { ReportReader, SideQuery } from '../report/report-reader.ts';
 import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
 import type { ClickHouse } from './client.ts';
 import type { LoadGeneration } from './generation.ts';

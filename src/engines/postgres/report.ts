@@ -16,7 +16,8 @@ import {
   type ReportDimension,
 } from '../../domain/purchase-report.ts';
 import { type CohortSource, purchaseCohorts as cohorts } from '../report/cohorts.ts';
-import { type ReportReader, purchaseReport as report, type SideQuery } from '../report/report.ts';
+import { purchaseReport as report } from '../report/report.ts';
+import type { ReportReader, SideQuery } from '../report/report-reader.ts';
 import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
 import type { PeriodRange } from '../time-series.ts';
 import { purchasesMatching } from './filters.ts';

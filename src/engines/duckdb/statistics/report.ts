@@ -27,11 +27,8 @@ import {
 } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries } from '../../../purchase-store/format/relations.ts';
 import { type CohortSource, purchaseCohorts as cohorts } from '../../report/cohorts.ts';
-import {
-  type ReportReader,
-  purchaseReport as report,
-  type SideQuery,
-} from '../../report/report.ts';
+import { purchaseReport as report } from '../../report/report.ts';
+import type { ReportReader, SideQuery } from '../../report/report-reader.ts';
 import type { DimensionSql, Side } from '../../report/statement.ts';
 import { localPeriod, localUnits, unitKey, unitOf } from '../calendar/local-time.ts';
 import { joinPeriods } from '../calendar/period-tables.ts';

@@ -1,0 +1,124 @@
+import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../../domain/period.ts';
+import { maxPeriods } from '../../domain/period-limit.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import {
+  type DimensionValue,
+  isPeriodDimension,
+  type PurchaseReportQuery,
+  type ReportDimension,
+  type ReportMeasure,
+  type ReportRow,
+} from '../../domain/purchase-report.ts';
+import { rangeOf } from '../time-series.ts';
+import type { ReportReader } from './report-reader.ts';
+
+/** The periods of a report with a dimension of time. */
+export type Periods = {
+  readonly calendar: PeriodCalendar;
+  /** The position of the dimension. */
+  readonly index: number;
+  /** The keys of the periods that count as the first ones, by side. */
+  readonly first: readonly number[];
+};
+
+/** Null without a dimension of time, and without purchases. */
+export async function periodsOf(
+  reader: ReportReader,
+  { groupBy, timeZone }: PurchaseReportQuery,
+  sides: readonly PurchaseFilters[],
+): Promise<Periods | null> {
+  const index = groupBy.findIndex(isPeriodDimension);
+  const interval = groupBy[index];
+  const [current] = sides as [PurchaseFilters];
+  if (interval === undefined || !isPeriodDimension(interval)) return null;
+  const calendar = { interval, timeZone };
+  if (!(await areFew(reader, calendar, current))) return null;
+  const first =
+    sides.length === 1
+      ? [0]
+      : await Promise.all(
+          sides.map(({ createdSince = 0n }) => periodKeyAt(calendar, createdSince)),
+        );
+  return { calendar, index, first };
+}
+
+/** False if no purchase can match. Rejects with TooManyPeriodsError. */
+async function areFew(
+  reader: ReportReader,
+  calendar: PeriodCalendar,
+  filters: PurchaseFilters,
+): Promise<boolean> {
+  const bounds = await reader.bounds(filters);
+  const { createdSince = bounds?.first, createdUntil = bounds?.last } = filters;
+  if (createdSince === undefined || createdUntil === undefined) return false;
+  if (createdSince > createdUntil) return false;
+  const first = await periodKeyAt(calendar, createdSince);
+  const last = await periodKeyAt(calendar, createdUntil);
+  // The bounds may be wider than the matching purchases.
+  if (last - first < maxPeriods) return true;
+  return (
+    (await rangeOf(calendar, filters, maxPeriods, () => reader.range(calendar, filters))) !== null
+  );
+}
+
+/** A row whose period is the number of periods since the first one. */
+export type CountedRow = Omit<ReportRow, 'keys'> & { readonly keys: readonly unknown[] };
+
+export const isOfPeriodsAlone = ({ groupBy }: PurchaseReportQuery): boolean =>
+  groupBy.length === 1 && isPeriodDimension(groupBy[0] as string);
+
+/** The rows with those of all other periods of the range, in order. */
+export async function everyPeriod(
+  { measures, orderBy }: PurchaseReportQuery,
+  rows: readonly CountedRow[],
+  periods: Periods | null,
+  { createdSince, createdUntil }: PurchaseFilters,
+): Promise<CountedRow[]> {
+  if (periods === null) return [];
+  const { first, calendar } = periods;
+  const [origin = 0] = first;
+  const keys = rows.map(({ keys }) => Number(keys[0]) + origin);
+  if (createdSince !== undefined) keys.push(await periodKeyAt(calendar, createdSince));
+  if (createdUntil !== undefined) keys.push(await periodKeyAt(calendar, createdUntil));
+  if (rows.length === 0 && keys.length < 2) return [];
+  const zeros = measures.map(() => 0n);
+  const compared = first.length === 1 ? null : zeros;
+  const all = new Map<number, CountedRow>();
+  for (const { key } of await periodsBetween(calendar, Math.min(...keys), Math.max(...keys))) {
+    all.set(key - origin, { keys: [key - origin], values: zeros, compared });
+  }
+  for (const row of rows) all.set(Number(row.keys[0]), row);
+  const ofPeriods = [...all].sort(([one], [other]) => one - other).map(([, row]) => row);
+  const by = measures.indexOf(orderBy.by as ReportMeasure);
+  if (by === -1) return orderBy.isDescending ? ofPeriods.reverse() : ofPeriods;
+  const sign = orderBy.isDescending ? -1 : 1;
+  const compare = (one: bigint, other: bigint) => (one < other ? -sign : one > other ? sign : 0);
+  return ofPeriods.sort((one, other) => compare(one.values[by] ?? 0n, other.values[by] ?? 0n));
+}
+
+/** Rows with the values of their dimensions. */
+export async function named(
+  { groupBy }: PurchaseReportQuery,
+  rows: readonly CountedRow[],
+  periods: Periods | null,
+): Promise<ReportRow[]> {
+  const beginnings = new Map<number, bigint>();
+  if (periods !== null && rows.length > 0) {
+    const { calendar, index, first } = periods;
+    const [origin = 0] = first;
+    const keys = rows.map(({ keys }) => Number(keys[index]) + origin);
+    const [least, greatest] = [Math.min(...keys), Math.max(...keys)];
+    for (const { key, startsAt } of await periodsBetween(calendar, least, greatest)) {
+      beginnings.set(key - origin, startsAt);
+    }
+  }
+  const shownOf = (key: unknown, index: number): DimensionValue => {
+    const dimension = groupBy[index] as ReportDimension;
+    if (isPeriodDimension(dimension)) return beginnings.get(Number(key)) ?? null;
+    if (dimension === 'customer_type') return Number(key) === 0 ? 'new' : 'returning';
+    if (dimension === 'customer') return BigInt(key as bigint);
+    if (dimension === 'weekday' || dimension === 'hour_of_day') return Number(key);
+    return key as string | null;
+  };
+  return rows.map((row) => ({ ...row, keys: row.keys.map(shownOf) }));
+}
