@@ -122,8 +122,10 @@ function reportsOver(customers: readonly bigint[]): fc.Arbitrary<PurchaseReportQ
         compareTo: isCompared ? rest.compareTo : undefined,
       };
     })
-    .filter(({ groupBy, filters: { createdSince, createdUntil } }) => {
+    .filter(({ groupBy, timeZone, filters: { createdSince, createdUntil } }) => {
       if (!groupBy.includes('hour')) return true;
+      // The oracle does not tell the two hours that clocks repeat apart.
+      if (timeZone === 'America/Sao_Paulo') return false;
       const length =
         (createdUntil ?? micros('2018-05-31T00:00:00Z')) - (createdSince ?? micros(instants[0]));
       return length < 30n * 86_400_000_000n;

@@ -174,9 +174,9 @@ describe('a verification of damaged files', { tags: ['slow'] }, () => {
     },
   );
 
-  it('reports the purchase that is missing if the log lacks its last batch', async ({ files }) => {
+  it('finds that the log lacks its last batch', async ({ files }) => {
     writeFileSync(files.logPath(), files.olderLog);
-    expect(await files.verify()).toMatchObject({ state: 'differs', differing: 1 });
+    expect(await files.verify()).toMatchObject({ state: 'unreadable' });
   });
 
   it.for(differences)(

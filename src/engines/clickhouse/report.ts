@@ -3,16 +3,15 @@ import { type PeriodCalendar, periodKeyAt, periodOffsets } from '../../domain/pe
 import { purchaseLabels } from '../../domain/purchase.ts';
 import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
-  isPeriodDimension,
   optionalAmounts,
   type PurchaseCohorts,
   type PurchaseCohortsQuery,
   type PurchaseReport,
   type PurchaseReportQuery,
-  type ReportDimension,
 } from '../../domain/purchase-report.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { type CohortReader, purchaseCohorts as cohorts } from '../report/cohorts.ts';
+import { type DimensionSource, dimensionOf, needsFirsts } from '../report/dimensions.ts';
 import { purchaseReport as report } from '../report/report.ts';
 import type { ReportReader, SideQuery } from '../report/report-reader.ts';
 import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
@@ -63,7 +62,7 @@ export async function purchaseCohorts(
 ): Promise<PurchaseCohorts> {
   const { filters, interval, groupBy, timeZone } = query;
   const { paymentStatuses, ...others } = filters;
-  const ofAll = { filters: { paymentStatuses }, timeZone, firstPeriod: 0 };
+  const ofAll = { filters: { paymentStatuses }, timeZone };
   const reader: CohortReader = {
     dialect,
     totals: (filters) => purchaseStats(clickhouse, generation, { filters, groupLimit: 1 }, signal),
@@ -72,11 +71,7 @@ export async function purchaseCohorts(
         { sign: 1, purchases: withFirsts(generation, { paymentStatuses }), condition: raw('true') },
       ],
       isWon: matching(others),
-      period: await dimensionSql(
-        interval,
-        ofAll,
-        offsetsOf(clickhouse, generation, ofAll.filters, signal),
-      ),
+      period: await dimensionsOf(clickhouse, generation, ofAll, signal).period(interval),
       group: groupBy === undefined ? null : label(labelOfDimension(groupBy)),
       currency: label('currency'),
     }),
@@ -87,18 +82,25 @@ export async function purchaseCohorts(
 
 const label = (name: string): DimensionSql => ({ key: raw(name), isText: true });
 
-/** Reads the offsets of a calendar in which filtered purchases can be. */
-const offsetsOf =
-  (
-    clickhouse: ClickHouse,
-    generation: LoadGeneration,
-    filters: PurchaseFilters,
-    signal: AbortSignal | undefined,
-  ) =>
-  async (calendar: PeriodCalendar): Promise<readonly ZoneOffset[]> => {
+function dimensionsOf(
+  clickhouse: ClickHouse,
+  generation: LoadGeneration,
+  { filters, timeZone }: Pick<SideQuery, 'filters' | 'timeZone'>,
+  signal: AbortSignal | undefined,
+): DimensionSource {
+  const offsetsOf = async (calendar: PeriodCalendar): Promise<readonly ZoneOffset[]> => {
     const bounds = await readWideBounds(clickhouse, generation, filters, signal);
     return bounds === null ? [] : periodOffsets(calendar, bounds.first, bounds.last);
   };
+  return {
+    period: async (interval) => ({
+      key: periodKey(interval, await offsetsOf({ interval, timeZone })),
+    }),
+    localUnits: async (unit) => localUnits(await offsetsOf({ interval: 'day', timeZone }), unit),
+    label,
+    customer: { key: raw('customer_id') },
+  };
+}
 
 async function sideOf(
   clickhouse: ClickHouse,
@@ -106,14 +108,12 @@ async function sideOf(
   side: SideQuery,
   signal: AbortSignal | undefined,
 ): Promise<Side> {
-  const { filters, sums } = side;
-  const offsets = offsetsOf(clickhouse, generation, filters, signal);
+  const { filters } = side;
+  const source = dimensionsOf(clickhouse, generation, side, signal);
   const dimensions = await Promise.all(
-    side.dimensions.map((dimension) => dimensionSql(dimension, side, offsets)),
+    side.dimensions.map((dimension) => dimensionOf(source, dimension, side)),
   );
-  const firsts =
-    sums.newCustomers || sums.returningCustomers || side.dimensions.includes('customer_type');
-  const purchases = firsts
+  const purchases = needsFirsts(side)
     ? withFirsts(generation, filters)
     : sql`(${currentLoadPurchases(generation, filters, columns)}) as purchase`;
   return { dimensions, parts: [{ sign: 1, purchases, condition: raw('true') }] };
@@ -130,31 +130,6 @@ const columns = raw(
     ...optionalAmounts,
   ].join(', '),
 );
-
-async function dimensionSql(
-  dimension: ReportDimension,
-  { timeZone, firstPeriod }: Pick<SideQuery, 'timeZone' | 'firstPeriod'>,
-  offsetsOf: (calendar: PeriodCalendar) => Promise<readonly ZoneOffset[]>,
-): Promise<DimensionSql> {
-  if (isPeriodDimension(dimension)) {
-    const offsets = await offsetsOf({ interval: dimension, timeZone });
-    return { key: sql`(${periodKey(dimension, offsets)} - ${raw(String(firstPeriod))})` };
-  }
-  const local = async (unit: 'day' | 'hour') =>
-    localUnits(await offsetsOf({ interval: 'day', timeZone }), unit);
-  switch (dimension) {
-    case 'weekday':
-      return { key: sql`(${await local('day')} % 7 + 1)` };
-    case 'hour_of_day':
-      return { key: sql`(${await local('hour')} % 24)` };
-    case 'customer_type':
-      return { key: sql`(case when is_first then 0 else 1 end)` };
-    case 'customer':
-      return { key: raw('customer_id'), isCustomer: true };
-    default:
-      return label(labelOfDimension(dimension));
-  }
-}
 
 /** Matching purchases with `is_first`: the customer's first one with the payment statuses of the filters. */
 function withFirsts(generation: LoadGeneration, filters: PurchaseFilters): Sql {

@@ -7,15 +7,14 @@ import {
   periodOffsets,
 } from '../../domain/period.ts';
 import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import {
-  isPeriodDimension,
-  type PurchaseCohorts,
-  type PurchaseCohortsQuery,
-  type PurchaseReport,
-  type PurchaseReportQuery,
-  type ReportDimension,
+import type {
+  PurchaseCohorts,
+  PurchaseCohortsQuery,
+  PurchaseReport,
+  PurchaseReportQuery,
 } from '../../domain/purchase-report.ts';
 import { type CohortSource, purchaseCohorts as cohorts } from '../report/cohorts.ts';
+import { type DimensionSource, dimensionOf, needsFirsts } from '../report/dimensions.ts';
 import { purchaseReport as report } from '../report/report.ts';
 import type { ReportReader, SideQuery } from '../report/report-reader.ts';
 import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
@@ -73,11 +72,11 @@ async function cohortSource(
   { filters, interval, groupBy, timeZone }: PurchaseCohortsQuery,
 ): Promise<CohortSource> {
   const { paymentStatuses, ...others } = filters;
-  const ofAll = { filters: { paymentStatuses }, timeZone, firstPeriod: 0 };
+  const ofAll = { filters: { paymentStatuses }, timeZone };
   return {
     parts: [{ sign: 1, purchases: withFirsts(organizationId, filters), condition: sql`true` }],
     isWon: purchasesMatching(organizationId, others),
-    period: await dimensionSql(connection, organizationId, interval, ofAll),
+    period: await dimensionsOf(connection, organizationId, ofAll).period(interval),
     group: groupBy === undefined ? null : label(labelOfDimension(groupBy)),
     currency: label('currency'),
   };
@@ -110,46 +109,33 @@ async function sideOf(
   organizationId: bigint,
   side: SideQuery,
 ): Promise<Side> {
-  const { filters, dimensions, sums } = side;
+  const { filters, dimensions } = side;
+  const source = dimensionsOf(connection, organizationId, side);
   const read: DimensionSql[] = [];
-  for (const dimension of dimensions) {
-    read.push(await dimensionSql(connection, organizationId, dimension, side));
-  }
-  const firsts =
-    sums.newCustomers || sums.returningCustomers || dimensions.includes('customer_type');
-  const purchases = firsts ? withFirsts(organizationId, filters) : raw('purchases');
+  for (const dimension of dimensions) read.push(await dimensionOf(source, dimension, side));
+  const purchases = needsFirsts(side) ? withFirsts(organizationId, filters) : raw('purchases');
   const condition = purchasesMatching(organizationId, filters);
   return { dimensions: read, parts: [{ sign: 1, purchases, condition }] };
 }
 
-async function dimensionSql(
+function dimensionsOf(
   connection: pg.ClientBase,
   organizationId: bigint,
-  dimension: ReportDimension,
-  { filters, timeZone, firstPeriod }: Pick<SideQuery, 'filters' | 'timeZone' | 'firstPeriod'>,
-): Promise<DimensionSql> {
+  { filters, timeZone }: Pick<SideQuery, 'filters' | 'timeZone'>,
+): DimensionSource {
   const offsetsOf = async (calendar: PeriodCalendar) => {
     const bounds = await readTimeBounds(connection, organizationId, filters);
     return bounds === null ? [] : await periodOffsets(calendar, bounds.first, bounds.last);
   };
-  if (isPeriodDimension(dimension)) {
-    const offsets = await offsetsOf({ interval: dimension, timeZone });
-    return { key: sql`(${periodKey(dimension, offsets)} - ${raw(String(firstPeriod))})` };
-  }
-  const local = async (unit: 'day' | 'hour') =>
-    localUnits(await offsetsOf({ interval: 'day', timeZone }), intervalLengths[unit]);
-  switch (dimension) {
-    case 'weekday':
-      return { key: sql`(${await local('day')} % 7 + 1)` };
-    case 'hour_of_day':
-      return { key: sql`(${await local('hour')} % 24)` };
-    case 'customer_type':
-      return { key: sql`(case when is_first then 0 else 1 end)` };
-    case 'customer':
-      return { key: raw('customer_id'), isCustomer: true };
-    default:
-      return label(labelOfDimension(dimension));
-  }
+  return {
+    period: async (interval) => ({
+      key: periodKey(interval, await offsetsOf({ interval, timeZone })),
+    }),
+    localUnits: async (unit) =>
+      localUnits(await offsetsOf({ interval: 'day', timeZone }), intervalLengths[unit]),
+    label,
+    customer: { key: raw('customer_id') },
+  };
 }
 
 /** Purchases with `is_first`: the customer's first one with the payment statuses of the filters. */

@@ -10,14 +10,12 @@ import {
 import type { PurchaseTotals } from '../../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { labelOfDimension } from '../../../domain/purchase-query.ts';
-import {
-  isPeriodDimension,
-  type PeriodDimension,
-  type PurchaseCohorts,
-  type PurchaseCohortsQuery,
-  type PurchaseReport,
-  type PurchaseReportQuery,
-  type ReportDimension,
+import type {
+  PeriodDimension,
+  PurchaseCohorts,
+  PurchaseCohortsQuery,
+  PurchaseReport,
+  PurchaseReportQuery,
 } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import {
@@ -27,6 +25,7 @@ import {
 } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries } from '../../../purchase-store/format/relations.ts';
 import { type CohortSource, purchaseCohorts as cohorts } from '../../report/cohorts.ts';
+import { type DimensionSource, dimensionOf, needsFirsts } from '../../report/dimensions.ts';
 import { purchaseReport as report } from '../../report/report.ts';
 import type { ReportReader, SideQuery } from '../../report/report-reader.ts';
 import type { DimensionSql, Side } from '../../report/statement.ts';
@@ -89,7 +88,7 @@ async function cohortSource(
   const ofAll = { paymentStatuses };
   const condition = await purchasesMatching(connection, generation.labels, ofAll);
   const isWon = await purchasesMatching(connection, generation.labels, others);
-  const period = await periodSql(generation, { interval, timeZone }, ofAll, 0, context);
+  const period = await periodSql(generation, { interval, timeZone }, ofAll, context);
   const needs = { firsts: true, customers: true, allColumns: false };
   const parts =
     condition === null || isWon === null
@@ -128,14 +127,14 @@ async function sideOf(
 ): Promise<Side> {
   const { filters, sums } = side;
   const matching = await purchasesMatching(connection, generation.labels, filters);
-  const read = await Promise.all(
-    side.dimensions.map((dimension) => dimensionSql(generation, dimension, side, context)),
+  const source = dimensionsOf(generation, side, context);
+  const read: JoinedDimension[] = await Promise.all(
+    side.dimensions.map((dimension) => dimensionOf(source, dimension, side)),
   );
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const parts = await purchaseParts(connection, generation, filters, {
-    firsts:
-      sums.newCustomers || sums.returningCustomers || side.dimensions.includes('customer_type'),
+    firsts: needsFirsts(side),
     customers: sums.customers,
     allColumns: sums.amounts.length > 0,
   });
@@ -152,42 +151,27 @@ async function sideOf(
 
 type JoinedDimension = DimensionSql & { readonly joined?: Sql };
 
-async function dimensionSql(
+const dimensionsOf = (
   generation: Generation,
-  dimension: ReportDimension,
-  { filters, timeZone, firstPeriod }: SideQuery,
+  { filters, timeZone }: Pick<SideQuery, 'filters' | 'timeZone'>,
   context: QueryContext,
-): Promise<JoinedDimension> {
-  if (isPeriodDimension(dimension)) {
-    const calendar = { interval: dimension, timeZone };
-    return periodSql(generation, calendar, filters, firstPeriod, context);
-  }
-  const local = async (unit: 'day' | 'hour'): Promise<Sql> => {
-    const bounds = timeBounds(generation.summary, filters);
-    const offsets = await periodOffsets({ interval: 'day', timeZone }, bounds.since, bounds.until);
+): DimensionSource<JoinedDimension> => ({
+  period: (interval) => periodSql(generation, { interval, timeZone }, filters, context),
+  async localUnits(unit) {
+    const { since, until } = timeBounds(generation.summary, filters);
+    const offsets = await periodOffsets({ interval: 'day', timeZone }, since, until);
     return localUnits(offsets, intervalLengths[unit]);
-  };
-  switch (dimension) {
-    case 'weekday':
-      return { key: sql`(${await local('day')} % 7 + 1)` };
-    case 'hour_of_day':
-      return { key: sql`(${await local('hour')} % 24)` };
-    case 'customer_type':
-      return { key: raw('is_first'), match: (key) => sql`(case when ${key} then 0 else 1 end)` };
-    case 'customer':
-      return {
-        key: raw(customerDictionary.key),
-        isCustomer: true,
-        shown: (key) => ({
-          join: sql`join ${dictionaryEntries(generation.catalogs, customerDictionary)} as customer
-            on customer.key = ${key}`,
-          value: raw('customer.id'),
-        }),
-      };
-    default:
-      return labelSql(generation, labelOfDimension(dimension));
-  }
-}
+  },
+  label: (label) => labelSql(generation, label),
+  customer: {
+    key: raw(customerDictionary.key),
+    shown: (key) => ({
+      join: sql`join ${dictionaryEntries(generation.catalogs, customerDictionary)} as customer
+        on customer.key = ${key}`,
+      value: raw('customer.id'),
+    }),
+  },
+});
 
 function labelSql(
   { catalogs }: Generation,
@@ -208,18 +192,15 @@ async function periodSql(
   { summary }: Generation,
   calendar: PeriodCalendar & { readonly interval: PeriodDimension },
   filters: PurchaseFilters,
-  firstPeriod: number,
   { periodTables }: QueryContext,
 ): Promise<JoinedDimension> {
   const { interval } = calendar;
   const bounds = timeBounds(summary, filters);
-  const match = (period: Sql) => {
-    const key = isOfMonths(interval)
+  const match = (period: Sql) =>
+    isOfMonths(interval)
       ? sql`datediff('month', date '0001-01-01', date '0001-01-01' + ${period})
           // ${raw(String(intervalMonths[interval]))}`
       : period;
-    return sql`(${key} - ${raw(String(firstPeriod))})`;
-  };
   const table = await periodTables.covering(calendar, bounds, purchasesWithin(summary, bounds));
   if (table !== null) return { key: raw('period'), match, joined: joinPeriods(table) };
   const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
