@@ -20,6 +20,7 @@ describe('csv_excel', () => {
 
   const paths = [
     ...['purchases', 'purchases/export', 'purchases/stats', 'purchases/timeseries?interval=day'],
+    ...['purchases/report?group_by=customer,day', 'purchases/cohorts?interval=week'],
     ...['purchases/changes', 'customers', 'customers/export'],
   ].map((path) => `/v1/${path}${path.includes('?') ? '&' : '?'}`);
 
@@ -92,7 +93,7 @@ describe('csv_excel', () => {
       expect(utc).toBe(
         plain
           .replaceAll(/(\d{4}-\d\d-\d\d)T([\d:]{8})\.\d{6}Z/g, '$1 $2')
-          .replaceAll(/\b(\w+_at|\w+_date)(?=[,\r])/g, '$1 (UTC)'),
+          .replaceAll(/\b(\w+_at|\w+_date|day|cohort)(?=[,\r])/g, '$1 (UTC)'),
       );
     }
   });
@@ -113,7 +114,7 @@ describe('csv_excel', () => {
         }
       }
       const zoned = await get(`${path}timezone=Asia/Tokyo`);
-      if (/stats|timeseries/.test(path)) expect(zoned.statusCode).toBe(200);
+      if (/stats|timeseries|report|cohorts/.test(path)) expect(zoned.statusCode).toBe(200);
       else expectRefusal(zoned, 'validation_error', 'timezone');
     }
   });

@@ -29,9 +29,11 @@ const route = (path: string, changes: Partial<Route> = {}): Route => ({
 
 const stats = '/v1/purchases/stats?group_by=day&group_limit=50';
 const series = '/v1/purchases/timeseries?interval=day&created_until=2026-02-01T00:00:00Z';
+const report = '/v1/purchases/report?group_by=customer,day&created_until=2026-02-01T00:00:00Z';
+const cohorts = '/v1/purchases/cohorts?interval=week&created_until=2026-02-01T00:00:00Z';
 const tagged = [
   ...endpoints.filter(({ kind }) => kind !== 'list').map(({ path }) => `/v1${path}`),
-  ...[stats, series].flatMap((path) => [
+  ...[stats, series, report, cohorts].flatMap((path) => [
     path,
     ...['csv', 'csv_excel', 'ndjson', 'arrow'].map((format) => `${path}&format=${format}`),
   ]),

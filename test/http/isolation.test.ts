@@ -54,6 +54,15 @@ describe.each(servings)('one organization, %s,', (serving) => {
         const { purchase_count } = (await api.get(`/v1/purchases/${url}`, shop.secret)).json();
         expect(purchase_count).toBe(shop.purchaseIds.length);
       }
+      const { totals } = (await api.get('/v1/purchases/report', shop.secret)).json();
+      expect(totals.purchase_count).toBe(shop.purchaseIds.length);
+      const { rows } = (await api.get('/v1/purchases/cohorts', shop.secret)).json();
+      const counts = rows.flatMap(({ periods }: { periods: { purchase_count: number }[] }) =>
+        periods.map(({ purchase_count }) => purchase_count),
+      );
+      expect(counts.reduce((one: number, count: number) => one + count, 0)).toBe(
+        shop.purchaseIds.length,
+      );
       const me = (await api.get('/v1/me', shop.secret)).json();
       expect(me.organization.id).toBe(encodeId('organization', shop.organizationId));
     }
@@ -77,6 +86,12 @@ describe.each(servings)('one organization, %s,', (serving) => {
       ...dimensions
         .filter((name) => name !== 'day')
         .map((name) => `/v1/purchases/timeseries?interval=day&group_by=${name}&group_limit=50`),
+      ...[...dimensions, 'customer', 'customer_type'].map(
+        (name) => `/v1/purchases/report?group_by=${name}`,
+      ),
+      ...dimensions
+        .filter((name) => name !== 'day')
+        .map((name) => `/v1/purchases/cohorts?group_by=${name}`),
     ]) {
       const response = await api.get(url, own.secret);
       expect(response.statusCode).toBe(200);
@@ -95,6 +110,8 @@ describe.each(servings)('one organization, %s,', (serving) => {
     ['customer', '/v1/purchases/stats?customer_id={id}', 200],
     ['customer', '/v1/purchases/stats?customer_id={id}&group_by=utm_source', 200],
     ['customer', '/v1/purchases/timeseries?interval=day&customer_id={id}', 200],
+    ['customer', '/v1/purchases/report?group_by=customer&customer_id={id}', 200],
+    ['customer', '/v1/purchases/cohorts?customer_id={id}', 200],
   ] as const;
   it.for(urls)(
     'gets the same with the %s id of another as with an unknown id: %s',

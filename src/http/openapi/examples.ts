@@ -46,6 +46,7 @@ const examples: Readonly<Record<string, unknown>> = {
   value: 10,
   key: 'black-friday',
   group_by: 'utm_campaign',
+  'PurchaseReport.group_by': ['month', 'utm_source'],
   utm_source: 'instagram',
   utm_medium: 'cpc',
   utm_campaign: 'black-friday',

@@ -111,7 +111,8 @@ const reportTable: ResponseTable<ReportResponse> = {
             value,
           ]),
         ),
-        currency: report.currency,
+        // The dimension `currency` is the currency of a row.
+        ...(report.group_by.includes('currency') ? {} : { currency: report.currency }),
         mixed_currencies: report.mixed_currencies,
       })),
       hasMore: report.rows_truncated,
@@ -125,7 +126,9 @@ function columnsOf(report: ReportResponse, compared: boolean): TableColumn[] {
     ...report.group_by.map(dimensionColumn),
     ...report.measures.map(column),
     ...(compared ? report.measures.map((name) => column(`compared_${name}`)) : []),
-    ...currencyColumns,
+    ...currencyColumns.filter(
+      ({ name }) => name !== 'currency' || !report.group_by.includes('currency'),
+    ),
   ];
 }
 

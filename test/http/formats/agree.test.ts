@@ -2,6 +2,13 @@ import fc from 'fast-check';
 import { afterAll, describe, expect } from 'vitest';
 import { encodeId } from '../../../src/domain/public-id.ts';
 import { seriesDimensions, statsDimensions } from '../../../src/domain/purchase-query.ts';
+import {
+  comparisons,
+  isPeriodDimension,
+  optionalAmounts,
+  reportDimensions,
+  reportMeasures,
+} from '../../../src/domain/purchase-report.ts';
 import type { TableColumn } from '../../../src/http/formats/table.ts';
 import { purchaseTable } from '../../../src/resources/purchases/purchase-table.ts';
 import { awkwardPurchase } from '../../support/awkward-purchases.ts';
@@ -31,11 +38,37 @@ const seriesColumns: TableColumn[] = [
   { name: 'mixed_currencies', kind: 'boolean', absent: 'never' },
 ];
 
-/** Every row has the currency of all purchases that match. */
+const cohortColumns: TableColumn[] = [
+  { name: 'cohort', kind: 'instant', absent: 'never' },
+  { name: 'key', kind: 'label', absent: 'null' },
+  { name: 'cohort_customer_count', kind: 'integer', absent: 'never' },
+  { name: 'period', kind: 'integer', absent: 'never' },
+  { name: 'customer_count', kind: 'integer', absent: 'never' },
+  { name: 'purchase_count', kind: 'integer', absent: 'never' },
+  { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
+  { name: 'is_complete', kind: 'boolean', absent: 'never' },
+  { name: 'currency', kind: 'label', absent: 'null' },
+  { name: 'mixed_currencies', kind: 'boolean', absent: 'never' },
+];
+
+/** Kinds of columns do not matter for what is compared. */
+const reportColumns = (dimensions: readonly string[], measures: readonly string[]): TableColumn[] =>
+  [
+    ...dimensions,
+    ...measures,
+    ...measures.map((name) => `compared_${name}`),
+    ...['currency', 'mixed_currencies'].filter((name) => !dimensions.includes(name)),
+  ].map((name) => ({ name, kind: 'text', absent: 'null' }));
+
+/** Every row has the currency of all purchases that match, unless it has its own. */
 function withCurrency(json: string, objects: readonly string[]): string[] {
   const [fields] =
     /"currency":(null|"(?:[^"\\]|\\.)*"),"mixed_currencies":(true|false)/.exec(json) ?? [];
-  return objects.map((object) => `${object.slice(0, -1)},${fields}}`);
+  const mixed = fields?.slice(fields.indexOf('"mixed'));
+  return objects.map((object) => {
+    const own = 'currency' in JSON.parse(object) ? mixed : fields;
+    return `${object.slice(0, -1)},${own}}`;
+  });
 }
 
 /** The periods of a time series in JSON, each with the key of its series. */
@@ -44,6 +77,33 @@ const periodsIn = (json: string): string[] =>
     const [, key] = /^\{("key":(?:null|"(?:[^"\\]|\\.)*"))/.exec(series) ?? [];
     return objectsIn(series, 'periods').map((period) => `${period.slice(0, -1)},${key}}`);
   });
+
+/** The rows of a report in JSON, with the measures of the compared period beside the others. */
+const reportRowsIn = (json: string): string[] =>
+  objectsIn(json, 'rows').map((row) =>
+    row.replace(/,"compared":\{(.*)\}\}$/, (_, compared: string) => {
+      const prefixed = compared.replaceAll(/"(\w+)":/g, '"compared_$1":');
+      return `,${prefixed}}`;
+    }),
+  );
+
+/** The periods of cohorts in JSON, each with its cohort. */
+const cohortPeriodsIn = (json: string): string[] =>
+  objectsIn(json, 'rows').flatMap((row) => {
+    const [, cohort, count] = /^\{("cohort":.*),"customer_count":(\d+),"periods":/.exec(row) ?? [];
+    return objectsIn(row, 'periods').map(
+      (period, index) =>
+        `${period.slice(0, -1)},${cohort},"cohort_customer_count":${count},"period":${index}}`,
+    );
+  });
+
+const listedIn = {
+  data: (json: string) => objectsIn(json, 'data'),
+  groups: (json: string) => objectsIn(json, 'groups'),
+  series: periodsIn,
+  report: reportRowsIn,
+  cohorts: cohortPeriodsIn,
+};
 
 describe('all formats of a response', () => {
   let csv: Awaited<ReturnType<typeof fileReader>>;
@@ -55,7 +115,7 @@ describe('all formats of a response', () => {
     .extend(
       'expectAgreement',
       ({ api }) =>
-        async (url: string, columns: readonly TableColumn[], member: string) => {
+        async (url: string, columns: readonly TableColumn[], member: keyof typeof listedIn) => {
           const getFormat = async (format: string) => {
             const response = await api.get(`${url}&format=${format}`, secret);
             expect(response.statusCode, `${url} ${format}: ${response.body}`).toBe(200);
@@ -63,7 +123,7 @@ describe('all formats of a response', () => {
           };
           const json = (await getFormat('json')).body;
           const isTotal = member === 'groups' && json.includes('"group_by":null');
-          const listed = member === 'series' ? periodsIn(json) : objectsIn(json, member);
+          const listed = listedIn[member](json);
           const objects = isTotal
             ? [json.replace('{', '{"key":null,')]
             : member === 'data'
@@ -71,7 +131,13 @@ describe('all formats of a response', () => {
               : withCurrency(json, listed);
           const rows = rowsOfJson(columns, objects);
           const more = JSON.parse(json);
-          const hasMore = String(more.has_more ?? more.groups_truncated ?? more.series_truncated);
+          const hasMore = String(
+            more.has_more ??
+              more.groups_truncated ??
+              more.series_truncated ??
+              more.rows_truncated ??
+              false,
+          );
 
           const names = columns.map(({ name }) => name);
           const [plain, lines, arrow] = [
@@ -100,8 +166,12 @@ describe('all formats of a response', () => {
     }
     // These sums fit into 64 bits. Another test has a larger sum.
     const shop = awkwardPurchase(customers).map((values) => {
-      const cents = BigInt(values.purchase_value_in_cents as bigint);
-      return { ...values, purchase_value_in_cents: cents % 2n ** 54n };
+      const amounts = ['purchase_value_in_cents', ...optionalAmounts] as const;
+      const small = amounts.map((name) => {
+        const cents = values[name] ?? null;
+        return [name, cents === null ? null : BigInt(cents) % 2n ** 54n];
+      });
+      return { ...values, ...Object.fromEntries(small) };
     });
     for (const values of fc.sample(shop, { numRuns: 240, seed: 3 })) {
       await addPurchase(database.pool, organization, values);
@@ -192,6 +262,43 @@ describe('all formats of a response', () => {
     // No purchase, and no bound: no period.
     const none = url({ interval: 'day', min_value_in_cents: 2n ** 60n });
     await expectAgreement(none, seriesColumns, 'series');
+  });
+
+  it('show the same reports', { tags: ['slow'], timeout: 120_000 }, async ({ expectAgreement }) => {
+    const bounds = { created_since: '2024-02-29T00:00:00Z', created_until: '2024-03-15T00:00:00Z' };
+    const dimensions = fc
+      .shuffledSubarray([...reportDimensions], { minLength: 1, maxLength: 3 })
+      .filter((chosen) => chosen.filter(isPeriodDimension).length < 2);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom({}, { status: 'paid,pending' }, { min_value_in_cents: '100' }),
+        dimensions,
+        fc.shuffledSubarray([...reportMeasures], { minLength: 1 }),
+        fc.constantFrom('UTC', 'America/Sao_Paulo', 'Asia/Kathmandu'),
+        fc.constantFrom(...comparisons),
+        fc.constantFrom(1, 5, 1000),
+        (filter, groupBy, measures, timezone, comparison, limit) => {
+          const lists = { group_by: groupBy.join(','), measures: measures.join(',') };
+          const others = { timezone, compare_to: comparison, limit };
+          const parameters = query({ ...filter, ...bounds, ...lists, ...others });
+          const columns = reportColumns(groupBy, measures);
+          return expectAgreement(`/v1/purchases/report?${parameters}`, columns, 'report');
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
+  it('show the same cohorts', { tags: ['slow'] }, async ({ expectAgreement }) => {
+    for (const parameters of [
+      { interval: 'month' },
+      { interval: 'week', group_by: 'utm_term', periods: 60 },
+      { interval: 'quarter', group_by: 'currency', status: 'paid' },
+    ]) {
+      const bounds = { created_since: '2024-01-01T00:00:00Z' };
+      const url = `/v1/purchases/cohorts?${query({ ...bounds, ...parameters })}`;
+      await expectAgreement(url, cohortColumns, 'cohorts');
+    }
   });
 
   it('have columns of the documented types', async ({ api }) => {

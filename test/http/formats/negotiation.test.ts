@@ -38,6 +38,8 @@ describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (en
       `/v1/customers/${customer}/purchases?limit=3`,
       '/v1/purchases/stats?group_by=day',
       '/v1/purchases/timeseries?interval=hour',
+      '/v1/purchases/report?group_by=day',
+      '/v1/purchases/cohorts?interval=week',
     ];
     return api.close;
   });

@@ -1,0 +1,243 @@
+import { describe, expect } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { test as it } from '../support/fixtures.ts';
+import { addCustomer } from '../support/shop.ts';
+import { expectRefusal } from './refusal.ts';
+import { servedShop, servings } from './served-shop.ts';
+
+const february = 'created_since=2026-02-01T00:00:00Z&created_until=2026-02-28T23:59:59.999999Z';
+
+describe.each(servings)('reports and cohorts, %s,', (serving) => {
+  const shop = servedShop(serving);
+  const request = (path: string, headers?: Record<string, string>) =>
+    shop.get(`/v1/purchases/${path}`, headers);
+  const get = async (path: string) => {
+    const response = await request(path);
+    expect(response.statusCode, response.body).toBe(200);
+    return response;
+  };
+  let other: bigint;
+  const store = async () => {
+    other = await addCustomer(shop.database.pool, shop.organizationId);
+    for (const values of [
+      { created_at: '2026-01-10T12:00:00Z', purchase_value_in_cents: 100, utm_source: 'google' },
+      { created_at: '2026-02-05T12:00:00Z', purchase_value_in_cents: 201, customer_id: other },
+      { created_at: '2026-02-10T12:00:00Z', purchase_value_in_cents: 50, utm_source: 'google' },
+    ]) {
+      await shop.add({ ...values, currency: 'BRL' });
+    }
+    await shop.publish();
+  };
+  const compared =
+    'report?measures=revenue_in_cents,customer_count,new_customer_count&group_by=utm_source' +
+    `&${february}&compare_to=previous_month&timezone=america/sao_paulo`;
+
+  it('have the totals and the rows of both periods, as JSON and as a table', async () => {
+    await store();
+    const response = await get(compared);
+    expect(response.body).toBe(
+      '{"object":"purchase_report","timezone":"America/Sao_Paulo",' +
+        '"measures":["revenue_in_cents","customer_count","new_customer_count"],' +
+        '"group_by":["utm_source"],' +
+        '"period":{"since":"2026-02-01T00:00:00.000000Z","until":"2026-02-28T23:59:59.999999Z"},' +
+        '"compared_period":{"since":"2026-01-01T00:00:00.000000Z","until":"2026-01-28T23:59:59.999999Z"},' +
+        '"currency":"BRL","mixed_currencies":false,' +
+        '"totals":{"revenue_in_cents":251,"customer_count":2,"new_customer_count":1,' +
+        '"compared":{"revenue_in_cents":100,"customer_count":1,"new_customer_count":1}},' +
+        '"rows":[{"utm_source":null,"revenue_in_cents":201,"customer_count":1,"new_customer_count":1,' +
+        '"compared":{"revenue_in_cents":0,"customer_count":0,"new_customer_count":0}},' +
+        '{"utm_source":"google","revenue_in_cents":50,"customer_count":1,"new_customer_count":0,' +
+        '"compared":{"revenue_in_cents":100,"customer_count":1,"new_customer_count":1}}],' +
+        '"rows_truncated":false}',
+    );
+    expect((await get(`${compared}&format=csv&limit=1`)).headers['x-has-more']).toBe('true');
+    const csv = await get(`${compared}&format=csv`);
+    expect(csv.headers['x-has-more']).toBe('false');
+    expect(csv.body.split('\r\n')).toEqual([
+      'utm_source,revenue_in_cents,customer_count,new_customer_count,compared_revenue_in_cents,' +
+        'compared_customer_count,compared_new_customer_count,currency,mixed_currencies',
+      ',201,1,1,0,0,0,BRL,false',
+      'google,50,1,0,100,1,1,BRL,false',
+      '',
+    ]);
+    const units = await get(`${compared}&format=csv_excel&amounts=units&decimal=comma`);
+    expect(units.body.split('\r\n').slice(0, 2)).toEqual([
+      '\ufeffutm_source,revenue,customer_count,new_customer_count,compared_revenue,' +
+        'compared_customer_count,compared_new_customer_count,currency,mixed_currencies',
+      ',"2,01",1,1,"0,00",0,0,BRL,false',
+    ]);
+  });
+
+  it('have the first four measures, and no rows, by default', async () => {
+    await store();
+    const totals = {
+      purchase_count: 3,
+      revenue_in_cents: 351,
+      average_ticket_in_cents: 117,
+      customer_count: 2,
+    };
+    expect((await get('report')).json()).toStrictEqual({
+      object: 'purchase_report',
+      timezone: 'UTC',
+      measures: Object.keys(totals),
+      group_by: [],
+      period: { since: null, until: null },
+      compared_period: null,
+      currency: 'BRL',
+      mixed_currencies: false,
+      totals,
+      rows: [],
+      rows_truncated: false,
+    });
+    expect((await get('report?format=csv')).body.split('\r\n')).toEqual([
+      'purchase_count,revenue_in_cents,average_ticket_in_cents,customer_count,currency,mixed_currencies',
+      '3,351,117,2,BRL,false',
+      '',
+    ]);
+  });
+
+  it('have periods in the time zone, in the order of time, and public ids of customers', async () => {
+    await store();
+    const months = await get('report?group_by=month&measures=purchase_count&timezone=Asia/Tokyo');
+    expect(months.json().rows).toStrictEqual([
+      { month: '2025-12-31T15:00:00.000000Z', purchase_count: 1 },
+      { month: '2026-01-31T15:00:00.000000Z', purchase_count: 2 },
+    ]);
+    const path =
+      'report?group_by=customer,weekday,hour_of_day,customer_type&measures=revenue_in_cents';
+    expectRefusal(await request(path), 'validation_error', 'group_by');
+    const byCustomer = await get(path.replace(',customer_type', ''));
+    const [first, another] = [shop.customerId, other].map((id) => encodeId('customer', id));
+    expect(byCustomer.json().rows).toStrictEqual([
+      { customer: another, weekday: 4, hour_of_day: 12, revenue_in_cents: 201 },
+      { customer: first, weekday: 6, hour_of_day: 12, revenue_in_cents: 100 },
+      { customer: first, weekday: 2, hour_of_day: 12, revenue_in_cents: 50 },
+    ]);
+    const types = await get(
+      'report?group_by=customer_type&measures=purchase_count&order_by=customer_type',
+    );
+    expect(types.json().rows).toStrictEqual([
+      { customer_type: 'new', purchase_count: 2 },
+      { customer_type: 'returning', purchase_count: 1 },
+    ]);
+  });
+
+  it('order rows as asked, and say whether there are more', async () => {
+    await store();
+    const sources = async (query: string) => {
+      const { rows, rows_truncated } = (await get(`report?group_by=utm_source&${query}`)).json();
+      return [...rows.map((row: { utm_source: string | null }) => row.utm_source), rows_truncated];
+    };
+    expect(await sources('order_by=revenue_in_cents')).toEqual(['google', null, false]);
+    expect(await sources('order_by=-revenue_in_cents')).toEqual([null, 'google', false]);
+    expect(await sources('order_by=-utm_source')).toEqual(['google', null, false]);
+    expect(await sources('order_by=-revenue_in_cents&limit=1')).toEqual([null, true]);
+  });
+
+  it('have one column of the currency if it is a dimension', async () => {
+    await store();
+    await shop.add({ currency: 'USD', created_at: '2026-02-01T00:00:00Z' });
+    await shop.publish();
+    const csv = await get('report?group_by=currency&measures=purchase_count&format=csv');
+    expect(csv.body.split('\r\n')).toEqual([
+      'currency,purchase_count,mixed_currencies',
+      'BRL,3,true',
+      'USD,1,true',
+      '',
+    ]);
+    const arrow = await request('report?group_by=currency&format=arrow');
+    expect(arrow.statusCode).toBe(200);
+  });
+
+  it('follow cohorts up to the present, as JSON and as a table', async () => {
+    await store();
+    const path = `cohorts?periods=2&group_by=utm_source&${february.replace('02-01', '01-01')}`;
+    const { body } = await get(path);
+    expect(body).toBe(
+      '{"object":"purchase_cohorts","interval":"month","timezone":"UTC","group_by":"utm_source",' +
+        '"currency":"BRL","mixed_currencies":false,' +
+        '"rows":[{"cohort":"2026-01-01T00:00:00.000000Z","key":"google","customer_count":1,"periods":[' +
+        '{"customer_count":1,"purchase_count":1,"revenue_in_cents":100,"is_complete":true},' +
+        '{"customer_count":1,"purchase_count":1,"revenue_in_cents":50,"is_complete":true}]},' +
+        '{"cohort":"2026-02-01T00:00:00.000000Z","key":null,"customer_count":1,"periods":[' +
+        '{"customer_count":1,"purchase_count":1,"revenue_in_cents":201,"is_complete":true},' +
+        '{"customer_count":0,"purchase_count":0,"revenue_in_cents":0,"is_complete":true}]}]}',
+    );
+    const csv = await get(`${path}&format=csv`);
+    expect(csv.body.split('\r\n')).toEqual([
+      'cohort,key,cohort_customer_count,period,customer_count,purchase_count,revenue_in_cents,' +
+        'is_complete,currency,mixed_currencies',
+      '2026-01-01T00:00:00.000000Z,google,1,0,1,1,100,true,BRL,false',
+      '2026-01-01T00:00:00.000000Z,google,1,1,1,1,50,true,BRL,false',
+      '2026-02-01T00:00:00.000000Z,,1,0,1,1,201,true,BRL,false',
+      '2026-02-01T00:00:00.000000Z,,1,1,0,0,0,true,BRL,false',
+      '',
+    ]);
+  });
+
+  it('are unchanged for the ETag of the same data', async () => {
+    await store();
+    for (const path of [compared, `cohorts?periods=2&${february}`]) {
+      const { headers } = await get(path);
+      const again = await request(path, { 'if-none-match': String(headers.etag) });
+      expect([again.statusCode, again.body]).toEqual([304, '']);
+      const another = await request(`${path}&utm_source=a`, {
+        'if-none-match': String(headers.etag),
+      });
+      expect(another.statusCode).toBe(200);
+    }
+  });
+
+  it('have zeros and no rows without purchases, and between inverted bounds', async () => {
+    const expectNone = async (query: string) => {
+      const report = (await get(`report?group_by=day&${query}`)).json();
+      expect(report).toMatchObject({ rows: [], currency: null, mixed_currencies: false });
+      expect(new Set(Object.values(report.totals))).toEqual(new Set([0]));
+      const cohorts = (await get(`cohorts?${query}`)).json();
+      expect(cohorts).toMatchObject({ rows: [], currency: null, mixed_currencies: false });
+      expect((await get(`report?group_by=day&format=csv&${query}`)).body).toMatch(
+        /^day,[^\n]*\r\n$/,
+      );
+    };
+    await shop.publish();
+    await expectNone('');
+    await store();
+    await expectNone('created_since=2026-03-31T00:00:00Z&created_until=2026-01-30T00:00:00Z');
+  });
+
+  it.for([
+    ['report?measures=revenue', 'measures', 'one to 10 of purchase_count, revenue_in_cents'],
+    ['report?measures=', 'measures', 'give it a value or leave'],
+    ['report?measures=purchase_count,purchase_count', 'measures', 'purchase_count'],
+    ['report?group_by=source', 'group_by', 'one to 3 of status, platform'],
+    ['report?group_by=status,status', 'group_by', 'status'],
+    ['report?group_by=day,month', 'group_by', 'at most one'],
+    ['report?group_by=status,platform,currency,customer', 'group_by', 'one to 3'],
+    ['report?order_by=-customer_count&measures=purchase_count', 'order_by', 'purchase_count'],
+    ['report?order_by=utm_source', 'order_by', 'purchase_count'],
+    ['report?order_by=--customer_count', 'order_by', 'a measure or a dimension'],
+    ['report?compare_to=previous_period', 'compare_to', 'created_since'],
+    ['report?compare_to=last_week', 'compare_to', 'previous_period, previous_month'],
+    ['report?limit=1001', 'limit', '1000'],
+    ['report?timezone=Mars', 'timezone', 'zone'],
+    ['report?status=paid,paid', 'status', 'paid'],
+    ['report?interval=day', 'interval', ''],
+    [
+      'report?group_by=hour&created_since=2026-01-01T00:00:00Z&created_until=2026-02-11T16:00:00Z',
+      'group_by',
+      'into 1001 periods, more than 1000',
+    ],
+    ['cohorts?interval=day', 'interval', 'week, month, quarter'],
+    ['cohorts?periods=61', 'periods', '60'],
+    ['cohorts?group_by=customer', 'group_by', 'one of status, platform'],
+    ['cohorts?group_by=status,platform', 'group_by', 'one of status, platform'],
+    ['cohorts?limit=1', 'limit', ''],
+  ] as const)(
+    'refuse %s with the parameter %s and say what would be right',
+    async ([path, param, text]) => {
+      await store();
+      const { error } = expectRefusal(await request(path), 'validation_error', param);
+      expect(error.message).toContain(text);
+    },
+  );
+});
