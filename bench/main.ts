@@ -17,6 +17,7 @@ import { micro } from './suites/micro.ts';
 import { noisyNeighbor } from './suites/noisy-neighbor.ts';
 import { opening } from './suites/opening.ts';
 import { organizations } from './suites/organizations.ts';
+import { reports } from './suites/reports.ts';
 import { steps } from './suites/steps.ts';
 import { timeZones } from './suites/time-zones.ts';
 import { writes } from './suites/writes/writes.ts';
@@ -29,6 +30,7 @@ const suites: readonly Suite[] = [
   micro,
   steps,
   lists,
+  reports,
   load,
   freshness,
   writes,

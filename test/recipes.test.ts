@@ -14,8 +14,8 @@ import { createTestWorker } from './support/sync.ts';
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..');
 
-async function textOf(section: string): Promise<string> {
-  const text = await readFile(join(root, 'docs/recipes.md'), 'utf8');
+async function textOf(section: string, document = 'recipes.md'): Promise<string> {
+  const text = await readFile(join(root, 'docs', document), 'utf8');
   return text.split(`\n## ${section}\n`)[1]?.split('\n## ')[0] ?? '';
 }
 
@@ -215,6 +215,15 @@ describe('the recipes', () => {
     );
   });
 
+  it('for the questions that shops ask are requests that the API answers', {
+    tags: ['slow'],
+  }, async ({ shell }) => {
+    const blocks = blocksIn(await textOf('Questions that shops ask', 'api.md'), 'sh');
+    const lines = blocks.flatMap((block) => block.split('\n').filter((line) => /^curl/.test(line)));
+    expect(lines.length).toBeGreaterThanOrEqual(20);
+    for (const line of lines) await shell(line.replace('curl', 'curl -fsS'));
+  });
+
   it('for Grafana is a URL that returns the range in its variables', async () => {
     const [url = ''] = blocksIn(await textOf('Grafana'), '');
     const range = { from: dayOf(10), to: dayOf(57) };
@@ -226,7 +235,7 @@ describe('the recipes', () => {
     expect(response.headers['x-has-more']).toBe('false');
     const [names = '', ...rows] = response.body.trim().split('\r\n');
     expect(names.split(',')).toEqual(
-      expect.arrayContaining(['starts_at', 'revenue_in_cents', 'purchase_count']),
+      expect.arrayContaining(['day', 'revenue_in_cents', 'purchase_count']),
     );
     expect(rows).toHaveLength(48);
   });
@@ -242,5 +251,13 @@ describe('the recipes', () => {
     const exported = await api.get('/v1/purchases/export?format=csv', secret);
     const names = exported.body.split('\r\n')[0]?.split(',');
     expect(names).toEqual(expect.arrayContaining(await columnsOf('purchases.pq')));
+    const [, record = ''] = /Query = \[(.*?)\]/s.exec(await fileOf('report.pq')) ?? [];
+    const query = new URLSearchParams(
+      Object.fromEntries(
+        [...record.matchAll(/(\w+) = "([^"]*)"/g)].map(([, name, value]) => [name, value]),
+      ),
+    );
+    const report = await api.get(`/v1/purchases/report?${query}`, secret);
+    expect(report.body.split('\r\n')[0]?.split(',')).toEqual(await columnsOf('report.pq'));
   });
 });
