@@ -5,6 +5,7 @@ import { parseInstant } from '../../src/domain/instant.ts';
 import { intervals, TooManyPeriodsError } from '../../src/domain/period.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
+import { cohortIntervals, type PurchaseCohortsQuery } from '../../src/domain/purchase-report.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
@@ -33,6 +34,12 @@ const overMonths: Shop = {
 const withinHours: Shop = {
   purchases: 1_500,
   instant: after('2010-04-03 11:00Z', 'random() * 64'),
+};
+
+/** So many that tables have their weeks, which begin meanwhile. */
+const aroundMonday: Shop = {
+  purchases: 1_500,
+  instant: after('2010-04-04 14:00Z', 'random() * 96'),
 };
 
 const status = `(array['paid', 'paid', 'paid', 'refunded', 'shipped', 'other', null])[1 + floor(random() * 7)]`;
@@ -146,7 +153,14 @@ async function check(
         throw error;
       },
     );
-    return asText([stats.result, series]);
+    const { interval, timeZone } = query;
+    const cohorts = await of.cohorts(organization, {
+      filters,
+      interval: isCohortInterval(interval) ? interval : 'week',
+      timeZone,
+      periods: 12,
+    });
+    return asText([stats.result, series, cohorts.result]);
   };
   // At once: queries of one calendar share the table of its periods, which grows.
   const compare = (name: string) =>
@@ -180,7 +194,11 @@ async function check(
   }
 }
 
-describe('distinct customers are those of Postgres, in statistics and in each period', () => {
+const isCohortInterval = (interval: string): interval is CohortInterval =>
+  (cohortIntervals as readonly string[]).includes(interval);
+type CohortInterval = PurchaseCohortsQuery['interval'];
+
+describe('distinct customers are those of Postgres, in statistics, in each period and in cohorts', () => {
   const slow = { tags: ['slow'], timeout: 240_000 };
 
   it('however purchases of months change', slow, ({ database, directory }) =>
@@ -194,5 +212,13 @@ describe('distinct customers are those of Postgres, in statistics and in each pe
   it('after all these changes of many purchases of a few hours', ({ database, directory }) => {
     const statements = Object.values(breaks(withinHours)).join(';');
     return check({ database, directory }, withinHours, { 'all at once': statements });
+  });
+
+  it('after all these changes of many purchases around the beginning of a week', ({
+    database,
+    directory,
+  }) => {
+    const statements = Object.values(breaks(aroundMonday)).join(';');
+    return check({ database, directory }, aroundMonday, { 'all at once': statements });
   });
 });

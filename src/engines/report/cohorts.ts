@@ -12,10 +12,13 @@ import {
 } from '../../domain/purchase-report.ts';
 import type { Dialect, DimensionSql, Part } from './statement.ts';
 
+/** A part that may know which purchases are their customer's first ones in their periods. */
+export type CohortPart = Part & { readonly isFirstInPeriod?: Sql | undefined };
+
 /** The purchases that cohorts count, with `is_first`. */
 export type CohortSource = {
   /** Each part has all purchases of its customers. */
-  readonly parts: readonly Part[];
+  readonly parts: readonly CohortPart[];
   /** A condition of the first purchases that the filters select. */
   readonly isWon: Sql;
   /** Its key grows by one from period to period. */
@@ -140,17 +143,7 @@ function cohortStatement(
         ${matchedPeriod('period')} - ${matchedPeriod('cohort')} as age,
         ${signed('customers')} as customers, ${signed('purchases')} as purchases,
         ${signed('cents')} as cents
-      from (
-        select cohort, g, period, count(*) as customers, sum(purchases) as purchases,
-          sum(cents) as cents
-        from (
-          select cohort, g, period, purchase.customer as customer, count(*) as purchases,
-            ${dialect.sum(raw('cents'))} as cents
-          ${wonPurchases(dialect, source, part)}
-          group by cohort, g, period, purchase.customer
-        ) as by_customer
-        group by cohort, g, period
-      ) as grouped`;
+      from (${byPeriod(dialect, source, part)}) as grouped`;
   });
   const shown = group?.shown?.(raw('report.d')) ?? { join: empty, value: raw('report.d') };
   const value = group === null ? sql`null` : shown.value;
@@ -168,6 +161,28 @@ function cohortStatement(
     where purchases > 0
     order by cohort, ${order} age
     limit ${raw(String(maxCohorts * periods + 1))}`;
+}
+
+/** Selects cohort, group, period, customers, purchases and cents of a part. */
+function byPeriod(dialect: Dialect, source: CohortSource, part: CohortPart): Sql {
+  const cents = dialect.sum(raw('cents'));
+  if (part.isFirstInPeriod !== undefined) {
+    return sql`
+      select cohort, g, period, sum(case when is_first_in_period then 1 else 0 end) as customers,
+        count(*) as purchases, ${cents} as cents
+      ${wonPurchases(dialect, source, part)}
+      group by cohort, g, period`;
+  }
+  return sql`
+    select cohort, g, period, count(*) as customers, sum(purchases) as purchases,
+      sum(cents) as cents
+    from (
+      select cohort, g, period, purchase.customer as customer, count(*) as purchases,
+        ${cents} as cents
+      ${wonPurchases(dialect, source, part)}
+      group by cohort, g, period, purchase.customer
+    ) as by_customer
+    group by cohort, g, period`;
 }
 
 /** The names of up to two currencies of the purchases that cohorts count. */
@@ -197,12 +212,13 @@ function currencyStatement(dialect: Dialect, source: CohortSource): Sql {
 function wonPurchases(
   { customer }: Dialect,
   { isWon, period, group, currency }: CohortSource,
-  { purchases, condition }: Part,
+  { purchases, condition, isFirstInPeriod }: CohortPart,
 ): Sql {
   const rows = (wanted: Sql, columns: Sql) =>
     sql`(select ${raw(customer)} as customer, ${columns} from ${purchases} where ${condition} ${wanted})`;
   const first = sql`${period.key} as cohort, ${group?.key ?? sql`0`} as g`;
-  const each = sql`${period.key} as period, purchase_value_in_cents as cents, ${currency.key} as currency`;
+  const each = sql`${period.key} as period, purchase_value_in_cents as cents, ${currency.key} as currency,
+    ${isFirstInPeriod ?? sql`false`} as is_first_in_period`;
   return sql`
     from ${rows(empty, each)} as purchase
     join ${rows(sql`and is_first and ${isWon}`, first)} as won on won.customer = purchase.customer`;

@@ -28,6 +28,11 @@ export type Needs = {
   readonly allColumns: boolean;
 };
 
+export type PurchasePart = Pick<Part, 'sign' | 'purchases'> & {
+  /** The column with the quarter of an hour of the customer's previous purchase; of parts that have it. */
+  readonly previous?: string;
+};
+
 /**
  * The current purchases as parts whose sums add up: those of the base, without the changed ones as they
  * were, and with these as they are. If a query needs more than sums, the changed ones are all purchases of
@@ -38,7 +43,7 @@ export async function purchaseParts(
   generation: Generation,
   filters: PurchaseFilters,
   { firsts, customers, allColumns }: Needs,
-): Promise<Pick<Part, 'sign' | 'purchases'>[]> {
+): Promise<PurchasePart[]> {
   const { base, delta } = generation.catalogs;
   const ofBase = sql`${raw(base)}.purchase`;
   const change = sql`${raw(delta)}.change`;
@@ -71,11 +76,12 @@ export async function purchaseParts(
     ];
   }
   const before = sql`(select *, ${isFirst ?? sql`false`} as is_first from ${ofBase})`;
-  if (!hasChanges) return [{ sign: 1, purchases: before }];
+  const { name: previous } = previousOf(filters);
+  if (!hasChanges) return [{ sign: 1, purchases: before, previous }];
   const now = current(touched);
   return [
-    { sign: 1, purchases: before },
-    { sign: -1, purchases: sql`(select * from ${before} as purchase ${touched})` },
+    { sign: 1, purchases: before, previous },
+    { sign: -1, purchases: sql`(select * from ${before} as purchase ${touched})`, previous },
     {
       sign: 1,
       purchases: firsts ? await withFirsts(connection, generation, filters, now) : now,
@@ -90,10 +96,11 @@ function firstOfBase(
 ): Sql | null {
   if (ofBase.firstQuarter === null) return sql`false`;
   if (paymentStatuses.length > 1) return null;
-  const { ofAny, ofStatus } = previousQuarters;
-  const previous = paymentStatuses.length === 0 ? ofAny : ofStatus;
-  return raw(`${previous.name} < ${ofBase.firstQuarter}`);
+  return raw(`${previousOf({ paymentStatuses }).name} < ${ofBase.firstQuarter}`);
 }
+
+const previousOf = ({ paymentStatuses = [] }: PurchaseFilters) =>
+  paymentStatuses.length === 0 ? previousQuarters.ofAny : previousQuarters.ofStatus;
 
 /** `purchases` with `is_first`. DuckDB's window functions are not safe with several threads. */
 async function withFirsts(

@@ -1,6 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import {
+  arePeriodsInOrder,
   intervalLengths,
   intervalMonths,
   isOfMonths,
@@ -99,10 +100,14 @@ async function cohortSource(
     period,
     group: groupBy === undefined ? null : labelSql(generation, labelOfDimension(groupBy)),
     currency: labelSql(generation, 'currency'),
-    parts: parts.map(({ sign, purchases }) => ({
+    parts: parts.map(({ sign, purchases, previous }) => ({
       sign,
       purchases: sql`${purchases} as purchase ${period.joined ?? empty}`,
       condition: condition ?? sql`false`,
+      isFirstInPeriod:
+        previous === undefined || period.begin === undefined
+          ? undefined
+          : sql`${raw(previous)} < ${period.begin}`,
     })),
   };
 }
@@ -131,7 +136,7 @@ async function sideOf(
   const read: JoinedDimension[] = await Promise.all(
     side.dimensions.map((dimension) => dimensionOf(source, dimension, side)),
   );
-  const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
+  const dimensions = read.map(({ joined: _, begin: __, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const parts = await purchaseParts(connection, generation, filters, {
     firsts: needsFirsts(side),
@@ -149,7 +154,11 @@ async function sideOf(
   };
 }
 
-type JoinedDimension = DimensionSql & { readonly joined?: Sql };
+type JoinedDimension = DimensionSql & {
+  readonly joined?: Sql;
+  /** The quarter of an hour with which a period begins, if later purchases are in later periods. */
+  readonly begin?: Sql | undefined;
+};
 
 const dimensionsOf = (
   generation: Generation,
@@ -202,8 +211,11 @@ async function periodSql(
           // ${raw(String(intervalMonths[interval]))}`
       : period;
   const table = await periodTables.covering(calendar, bounds, purchasesWithin(summary, bounds));
-  if (table !== null) return { key: raw('period'), match, joined: joinPeriods(table) };
   const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
+  if (table !== null) {
+    const begin = arePeriodsInOrder(interval, offsets) ? raw('period_begin') : undefined;
+    return { key: raw('period'), match, joined: joinPeriods(table), begin };
+  }
   const period = localPeriod(interval, offsets);
   return { key: unitKey(period, unitOf(interval), bounds), match };
 }
