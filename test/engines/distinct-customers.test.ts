@@ -39,7 +39,7 @@ const withinHours: Shop = {
 /** So many that tables have their weeks, which begin meanwhile. */
 const aroundMonday: Shop = {
   purchases: 1_500,
-  instant: after('2010-04-04 14:00Z', 'random() * 96'),
+  instant: after('2010-04-04 20:00Z', 'random() * 64'),
 };
 
 const status = `(array['paid', 'paid', 'paid', 'refunded', 'shipped', 'other', null])[1 + floor(random() * 7)]`;
