@@ -51,8 +51,8 @@ const timeSeriesTable: ResponseTable<z.output<typeof timeSeriesSchema>> = {
     { name: 'starts_at', kind: 'instant', absent: 'never' },
     { name: 'key', kind: 'label', absent: 'null' },
     ...amountColumns(amountsSchema),
-    { name: 'is_complete', kind: 'boolean', absent: 'never' },
     ...currencyColumns,
+    { name: 'is_complete', kind: 'boolean', absent: 'never' },
   ],
   read: (response) => ({
     rows: response.series.flatMap(({ key, periods }) =>

@@ -33,9 +33,9 @@ const seriesColumns: TableColumn[] = [
   { name: 'customer_count', kind: 'integer', absent: 'never' },
   { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
   { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
-  { name: 'is_complete', kind: 'boolean', absent: 'never' },
   { name: 'currency', kind: 'label', absent: 'null' },
   { name: 'mixed_currencies', kind: 'boolean', absent: 'never' },
+  { name: 'is_complete', kind: 'boolean', absent: 'never' },
 ];
 
 const cohortColumns: TableColumn[] = [
