@@ -140,8 +140,11 @@ const total: PurchaseReportQuery = {
   limit: 100,
 };
 
+/** `engines-agree.test.ts` compares the other contents of ClickHouse, which runs one statement at a time. */
+const tested = hasClickHouse ? engines.slice(-1) : engines;
+
 /** Reports and cohorts, against the same computations over the inserted rows. */
-describe.each(engines)('the engine %s', (name) => {
+describe.each(tested)('the engine %s', (name) => {
   const store = storeIn(name);
   let organization: bigint;
   let customers: bigint[];
@@ -180,7 +183,7 @@ describe.each(engines)('the engine %s', (name) => {
     it('has every measure by every dimension', async () => {
       for (const dimension of reportDimensions) {
         if (dimension === 'hour') continue;
-        for (const timeZone of [undefined, ...zones]) {
+        for (const timeZone of hasClickHouse ? zones.slice(0, 1) : [undefined, ...zones]) {
           const query = { ...total, measures: reportMeasures, groupBy: [dimension], timeZone };
           const { rows } = await expectReport({ ...query, limit: 1000 });
           expect(rows.length, dimension).toBeGreaterThan(0);
@@ -194,7 +197,7 @@ describe.each(engines)('the engine %s', (name) => {
           await expectReport(query);
         }),
         {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 10 : 40)),
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 5 : 40)),
         },
       );
     });
@@ -216,7 +219,7 @@ describe.each(engines)('the engine %s', (name) => {
           await expectCohorts(query);
         }),
         {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 6 : 20)),
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 20)),
         },
       );
     });
