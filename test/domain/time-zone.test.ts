@@ -51,7 +51,8 @@ describe("a zone's offsets", () => {
       microseconds(`${first}-01-01T00:00Z`),
       microseconds(`${last}-12-31T00:00Z`),
     ];
-    const zones = ['Asia/Tehran', 'Africa/Cairo', 'Europe/Lisbon', 'America/Bogota'];
+    // No other test of the process writes names so, and has loaded their decades.
+    const zones = ['asia/tehran', 'africa/cairo', 'europe/lisbon', 'america/bogota'];
     let turns = 0;
     let timer = setImmediate(function count() {
       turns += 1;
