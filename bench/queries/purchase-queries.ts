@@ -48,11 +48,17 @@ export function statsQuery(
   };
 }
 
-function timeSeriesQuery(organizationId: bigint, interval: Interval): PurchaseQuery {
-  const query = { filters: {}, interval, groupLimit: 10 };
+/** `name` names the filters, such as `thirty days`. */
+function timeSeriesQuery(
+  organizationId: bigint,
+  interval: Interval,
+  name = '',
+  filters: PurchaseFilters = {},
+): PurchaseQuery {
+  const query = { filters, interval, groupLimit: 10 };
   return {
-    name: `time series by ${interval}`,
-    url: urlOf('purchases/timeseries', {}, { interval }),
+    name: `time series${name === '' ? '' : ` of ${name}`} by ${interval}`,
+    url: urlOf('purchases/timeseries', filters, { interval }),
     run: async (engine) => (await engine.timeSeries(organizationId, query)).result,
   };
 }
@@ -85,6 +91,7 @@ export async function commonQueries(
 ): Promise<PurchaseQuery[]> {
   const deep = await deepPurchase(organizationId, database);
   const createdSince = BigInt(Date.UTC(2025, 10, 1)) * 1000n;
+  const thirtyDays = BigInt(Date.UTC(2025, 11, 2, 0, 0, 0, 1)) * 1000n;
   return [
     statsQuery(organizationId, '', {}),
     statsQuery(organizationId, '', {}, 'status'),
@@ -93,6 +100,8 @@ export async function commonQueries(
     statsQuery(organizationId, 'paid', { paymentStatuses: ['paid'] }, 'utm_source'),
     statsQuery(organizationId, 'two months', { createdSince }, 'day'),
     timeSeriesQuery(organizationId, 'week'),
+    // Dashboards send bounds to the millisecond.
+    timeSeriesQuery(organizationId, 'day', 'thirty days', { createdSince: thirtyDays }),
     listQuery(organizationId, 'first page', {}),
     listQuery(organizationId, 'deep page', {}, { startingAfter: deep.id }),
     listQuery(organizationId, 'first page of paid', { paymentStatuses: ['paid'] }),

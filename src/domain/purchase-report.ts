@@ -155,3 +155,18 @@ export type PurchaseCohorts = Currencies & {
 export class TooManyCohortsError extends Error {
   override readonly name = 'TooManyCohortsError';
 }
+
+/** The most groups, and customers counted in groups, that a report may have in memory. */
+export const maxReportGroups = 20_000_000;
+
+export class TooManyGroupsError extends Error {
+  override readonly name = 'TooManyGroupsError';
+  readonly count: number;
+  readonly max: number;
+
+  constructor(count: number, max: number) {
+    super(`${count} groups`);
+    this.count = count;
+    this.max = max;
+  }
+}

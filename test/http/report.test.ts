@@ -1,7 +1,11 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
+import { createTestApi } from '../support/api.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
-import { addCustomer } from '../support/shop.ts';
+import { testServices } from '../support/services.ts';
+import { addCustomer, addPurchase } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 import { servedShop, servings } from './served-shop.ts';
 
@@ -240,4 +244,43 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
       expect(error.message).toContain(text);
     },
   );
+});
+
+it('reports refuse more groups than memory is meant for, and say what would be right', async ({
+  database,
+  worker,
+  directory,
+  newShop: { organizationId, secret },
+  onTestFinished,
+}) => {
+  for (const day of ['01', '02', '03']) {
+    const customer_id = await addCustomer(database.pool, organizationId);
+    const values = { customer_id, created_at: `2026-02-${day}T12:00:00Z` };
+    await addPurchase(database.pool, organizationId, values);
+  }
+  await worker.once([organizationId]);
+  const engine = await createTestDuckDBEngine(directory, { maxReportGroups: 2 });
+  onTestFinished(engine.close);
+  const changes = createChangeFeed({ dataDirectory: directory, onError: () => {} });
+  onTestFinished(changes.close);
+  const services = testServices(database.pool, engine, changes);
+  const api = await createTestApi(database.pool, directory, { services });
+  onTestFinished(api.close);
+  const report = (query: string) => api.get(`/v1/purchases/report?${query}`, secret);
+  const counted = await report('group_by=customer_type');
+  expect(expectRefusal(counted, 'validation_error', 'group_by').error.message).toBe(
+    'group_by may have 3 groups and customers of groups, more than 2: leave out customer_count, or ' +
+      'choose later created_since and earlier created_until.',
+  );
+  const customers = await report('group_by=customer&measures=purchase_count');
+  expect(expectRefusal(customers, 'validation_error', 'group_by').error.message).toContain(
+    'more than 2: choose fewer dimensions, or',
+  );
+  for (const accepted of [
+    'group_by=customer_type&measures=purchase_count',
+    'group_by=customer&created_since=2026-02-02T12:00:00Z',
+    'measures=customer_count',
+  ]) {
+    expect((await report(accepted)).statusCode, accepted).toBe(200);
+  }
 });

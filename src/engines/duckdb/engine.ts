@@ -7,6 +7,7 @@ import {
   type QueuedRead,
 } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseStatsQuery } from '../../domain/purchase-query.ts';
+import { maxReportGroups } from '../../domain/purchase-report.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
@@ -35,6 +36,8 @@ export type DuckDBEngineOptions = QueryQueueOptions &
     readonly onReplacementFailed?: (error: unknown) => void;
     /** Smaller in tests. */
     readonly minPurchasesForFirsts?: number | undefined;
+    /** Smaller in tests. */
+    readonly maxReportGroups?: number | undefined;
   };
 
 /**
@@ -150,6 +153,7 @@ async function openParts(
     context: {
       periodTables: createPeriodTables(instance),
       minPurchasesForFirsts: options.minPurchasesForFirsts ?? defaultMinPurchasesForFirsts,
+      maxReportGroups: options.maxReportGroups ?? maxReportGroups,
     },
     async close() {
       await queries.close();

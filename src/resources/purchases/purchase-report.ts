@@ -15,6 +15,7 @@ import {
   type ReportRow,
   reportDimensions,
   reportMeasures,
+  TooManyGroupsError,
 } from '../../domain/purchase-report.ts';
 import type { ResponseTable, TableColumn } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
@@ -155,7 +156,7 @@ export const purchaseReport: ResourceRoutes = () => [
       const { result, asOf } = await purchases
         .report(organizationId, reportQuery, signal, client)
         .catch((error: unknown) => {
-          throw error instanceof TooManyPeriodsError ? tooManyPeriods(reportQuery, error) : error;
+          throw refusalOf(error, reportQuery);
         });
       const { compareTo, filters } = reportQuery;
       // The period ends with the instant of the data.
@@ -202,12 +203,27 @@ function queryFrom(parameters: Parameters): PurchaseReportQuery {
 const invalid = (param: string, problem: string): ApiError =>
   new ApiError('validation_error', `${param} ${problem}.`, { param });
 
-const tooManyPeriods = ({ groupBy }: PurchaseReportQuery, { count }: TooManyPeriodsError) =>
-  invalid(
-    'group_by',
-    `divides this time by ${groupBy.find(isPeriodDimension)} into ${count} periods, more than ` +
-      `${maxPeriods}: choose a longer one, or later created_since and earlier created_until`,
-  );
+/** The error for a report that would be too large; other errors as they are. */
+function refusalOf(error: unknown, { groupBy, measures }: PurchaseReportQuery): unknown {
+  if (error instanceof TooManyPeriodsError) {
+    return invalid(
+      'group_by',
+      `divides this time by ${groupBy.find(isPeriodDimension)} into ${error.count} periods, more ` +
+        `than ${maxPeriods}: choose a longer one, or later created_since and earlier created_until`,
+    );
+  }
+  if (error instanceof TooManyGroupsError) {
+    const remedy = measures.includes('customer_count')
+      ? 'leave out customer_count'
+      : 'choose fewer dimensions';
+    return invalid(
+      'group_by',
+      `may have ${error.count} groups and customers of groups, more than ${error.max}: ${remedy}, or ` +
+        'choose later created_since and earlier created_until',
+    );
+  }
+  return error;
+}
 
 function responseOf(
   report: PurchaseReport,

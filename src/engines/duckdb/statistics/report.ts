@@ -35,6 +35,7 @@ import { joinPeriods } from '../calendar/period-tables.ts';
 import { purchasesMatching } from '../filters.ts';
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
 import { dialect, purchaseParts } from './purchase-parts.ts';
+import { requireFewGroups } from './report-size.ts';
 import { purchaseStats, type QueryContext } from './stats.ts';
 import { readPeriodRange } from './time-series.ts';
 
@@ -131,6 +132,7 @@ async function sideOf(
   context: QueryContext,
 ): Promise<Side> {
   const { filters, sums } = side;
+  await requireFewGroups(connection, generation, side, context.maxReportGroups);
   const matching = await purchasesMatching(connection, generation.labels, filters);
   const source = dimensionsOf(generation, side, context);
   const read: JoinedDimension[] = await Promise.all(

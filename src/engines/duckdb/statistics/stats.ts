@@ -40,6 +40,8 @@ export type QueryContext = {
   readonly periodTables: PeriodTables;
   /** Statistics of fewer purchases group their customers. */
   readonly minPurchasesForFirsts: number;
+  /** Reports that may have more are refused. */
+  readonly maxReportGroups: number;
 };
 
 /** Results of the matching purchases that an earlier statement has read; null if it has not. */
