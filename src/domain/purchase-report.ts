@@ -104,6 +104,7 @@ export type ReportRow = {
   readonly compared: ReportValues | null;
 };
 
+/** The currencies are those of both periods. */
 export type PurchaseReport = Currencies & {
   readonly period: ReportPeriod;
   readonly comparedPeriod: ReportPeriod | null;

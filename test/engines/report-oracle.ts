@@ -201,7 +201,7 @@ export async function oracleReport(
     return 0;
   });
   return {
-    ...currenciesOf(matching[0] ?? []),
+    ...currenciesOf(matching.flat()),
     period: { since: current.createdSince ?? null, until: current.createdUntil ?? null },
     comparedPeriod: compared ?? null,
     totals: rowOf(matching),

@@ -2,6 +2,7 @@ import { comparedPeriod } from '../../domain/comparison.ts';
 import { averageTicket, type PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
+  type Currencies,
   isPeriodDimension,
   type PurchaseReport,
   type PurchaseReportQuery,
@@ -40,10 +41,8 @@ export async function purchaseReport(
   const totals = await readTotals(reader, query, sides);
   const rows = query.groupBy.length === 0 ? [] : await readRows(reader, query, sides, periods);
   const sorted = isOfPeriodsAlone(query) ? await everyPeriod(query, rows, periods, current) : rows;
-  const { currency, mixedCurrencies } = totals.ofCurrent;
   return {
-    currency,
-    mixedCurrencies,
+    ...totals.currencies,
     period: boundsOf(current),
     comparedPeriod: compared === undefined ? null : boundsOf(compared),
     totals: totals.values,
@@ -71,11 +70,19 @@ async function filtersOfSides(
   ];
 }
 
+/** The currencies of both periods, because a row has amounts of both. */
+function currenciesOf(sides: readonly PurchaseTotals[]): Currencies {
+  const currencies = new Set(sides.flatMap(({ currency }) => currency ?? []));
+  const mixedCurrencies = currencies.size > 1 || sides.some((side) => side.mixedCurrencies);
+  const [currency = null] = currencies;
+  return { currency: mixedCurrencies ? null : currency, mixedCurrencies };
+}
+
 async function readTotals(
   reader: ReportReader,
   { measures, timeZone }: PurchaseReportQuery,
   sides: readonly PurchaseFilters[],
-): Promise<{ readonly ofCurrent: PurchaseTotals; readonly values: Omit<ReportRow, 'keys'> }> {
+): Promise<{ readonly currencies: Currencies; readonly values: Omit<ReportRow, 'keys'> }> {
   const sums = { ...sumsOf(measures), customers: false };
   const isMore = sums.newCustomers || sums.returningCustomers || sums.amounts.length > 0;
   const ofSides: { totals: PurchaseTotals; values: ReportValues }[] = [];
@@ -103,7 +110,7 @@ async function readTotals(
   }
   const [current, compared] = ofSides as [(typeof ofSides)[number], (typeof ofSides)[number]?];
   return {
-    ofCurrent: current.totals,
+    currencies: currenciesOf(ofSides.map(({ totals }) => totals)),
     values: { values: current.values, compared: compared?.values ?? null },
   };
 }
