@@ -62,6 +62,7 @@ describe('the recipes', () => {
       await addPurchase(database.pool, organization, {
         customer_id: await addCustomer(database.pool, organization),
         purchase_value_in_cents: value,
+        currency: 'BRL',
         created_at: dayOf(value),
         payment_status: value % 2 === 0 ? 'paid' : 'pending',
         coupons: JSON.stringify([{ id: '1', code: value % 3 === 0 ? 'TEN, "off"' : 'FREE' }]),
@@ -210,7 +211,7 @@ describe('the recipes', () => {
       Array.from({ length: 2 * Math.floor(purchases / 2) - 1 }, (_, index) => {
         const [value, day] = [index + 2, dayOf(index + 2).slice(0, 10)];
         const amounts = value % 2 === 0 ? `1,1,${value},${value}` : '0,0,0,0';
-        return `${day}T03:00:00.000000Z,,${amounts},,false,true`;
+        return `${day}T03:00:00.000000Z,,${amounts},BRL,false,true`;
       }),
     );
   });

@@ -1,6 +1,8 @@
-/** Exact decimal text with two digits: 1234 cents are 12.34. */
-export function decimalOf(cents: bigint | number | string): string {
-  const amount = BigInt(cents);
-  const absolute = String(amount < 0n ? -amount : amount).padStart(3, '0');
-  return `${amount < 0n ? '-' : ''}${absolute.slice(0, -2)}.${absolute.slice(-2)}`;
+/** Exact decimal text: 1234 with two digits is 12.34, and with none 1234. */
+export function decimalOf(amount: bigint | number | string, digits: number): string {
+  const value = BigInt(amount);
+  const absolute = String(value < 0n ? -value : value).padStart(digits + 1, '0');
+  const sign = value < 0n ? '-' : '';
+  if (digits === 0) return sign + absolute;
+  return `${sign}${absolute.slice(0, -digits)}.${absolute.slice(-digits)}`;
 }

@@ -7,7 +7,7 @@ export type PurchaseColumnKind =
   /** The id of the row or of its customer: bigint, encoded as a public id in responses. */
   | 'purchase_id'
   | 'customer_id'
-  /** Money: bigint cents. */
+  /** Money: bigint, in the smallest unit of the currency (currency.ts). */
   | 'cents'
   /** Bigint microseconds since 1970-01-01T00:00:00Z. */
   | 'instant'

@@ -8,7 +8,7 @@ import { changedTextPattern, roundedNumberPattern } from '../http/formats/spread
 import type { Table, TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { localTimeFunction } from './functions.ts';
-import { type MatchingPurchases, projectPurchases } from './projection.ts';
+import { currencyDigits, type MatchingPurchases, projectPurchases } from './projection.ts';
 
 // DuckDB opens it by path, so it must be a pipe or a file.
 const toStandardOutput = raw(`to '/dev/stdout'`);
@@ -62,10 +62,15 @@ function lineCell(value: Sql, { kind, required }: PurchaseColumn, cell: LineCell
 }
 
 /** As `valueWriter` of lines.ts, in SQL. */
-function cellText(value: Sql, { kind, mark, timeZone }: LineCell): Sql {
-  if (mark !== undefined) {
+function cellText(value: Sql, { kind, units, timeZone }: LineCell): Sql {
+  if (units !== undefined) {
     // Exact: a product of decimals is a decimal, but their quotient is a double.
-    return sql`replace((${value}::decimal(19, 0) * 0.01::decimal(3, 2))::varchar, '.', ${mark})`;
+    const text = sql`case ${currencyDigits}
+      when 0 then ${value}::varchar
+      when 3 then (${value}::decimal(19, 0) * 0.001::decimal(4, 3))::varchar
+      when 4 then (${value}::decimal(19, 0) * 0.0001::decimal(5, 4))::varchar
+      else (${value}::decimal(19, 0) * 0.01::decimal(3, 2))::varchar end`;
+    return sql`replace(${text}, '.', ${units.mark})`;
   }
   if (kind !== 'instant') return value;
   if (timeZone !== undefined) return sql`${raw(localTimeFunction)}(epoch_us(${value}))`;

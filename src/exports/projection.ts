@@ -1,5 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
+import { digitsByCurrency, usualDigits } from '../domain/currency.ts';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows } from '../duckdb/connection.ts';
@@ -56,6 +57,18 @@ export async function matchingPurchases(
   };
 }
 
+/** The decimal digits of the purchase's currency, in the SQL of `projectPurchases`. */
+export const currencyDigits = raw('of_currency.digits');
+
+/** `minorDigits`, in SQL. */
+const digitsOf = (currency: Sql): Sql =>
+  sql`case ${currency} ${join(
+    Object.entries(digitsByCurrency).map(
+      ([code, digits]) => sql`when ${code} then ${raw(String(digits))}`,
+    ),
+    ' ',
+  )} else ${raw(String(usualDigits))} end`;
+
 /**
  * The columns of `purchaseTable` as the API shows them, and what follows `from`. `format`
  * returns the SQL of a value in a format; the value may be null. This SQL runs once for each
@@ -76,17 +89,21 @@ export function projectPurchases(
     const dictionary = dictionaryOf(column, joinsCustomers);
     if (dictionary === null) return project(sql`purchase.${name}`);
     const { key, value, absent } = dictionary;
+    const isCurrency = column.name === 'currency';
+    const digits = (currency: Sql) => (isCurrency ? sql`, ${digitsOf(currency)} as digits` : empty);
     const ofAbsent = sql`union all
-      select ${raw(String(absent))}, ${format(sql`null::varchar`, column, index)}`;
+      select ${raw(String(absent))}, ${format(absentValue, column, index)}${digits(absentValue)}`;
     joins.push(sql`
       join (
-        select key, ${project(raw(value))} as projected from ${dictionaryEntries(catalogs, dictionary)}
+        select key, ${project(raw(value))} as projected${digits(raw(value))} from ${dictionaryEntries(catalogs, dictionary)}
         ${absent === null ? empty : ofAbsent}
       ) as of_${name} on of_${name}.key = purchase.${raw(key)}`);
     return sql`of_${name}.projected`;
   });
   return { columns, from: sql`${purchases} as purchase ${join(joins, ' ')}` };
 }
+
+const absentValue = sql`null::varchar`;
 
 function dictionaryOf({ name, kind }: PurchaseColumn, joinsCustomers: boolean): Dictionary | null {
   if (kind === 'customer_id' && joinsCustomers) return customerDictionary;

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { decimalOf } from '../../src/domain/decimal.ts';
 import { parseInstant } from '../../src/domain/instant.ts';
 import { localTimeWriter } from '../../src/domain/local-time.ts';
 
@@ -39,15 +38,4 @@ it('a local time is that of Intl at any instant', () => {
       expect(write(BigInt(instantMs) * 1000n)).toBe(format.format(instantMs));
     }),
   );
-});
-
-it.each([
-  [0n, '0.00'],
-  [5n, '0.05'],
-  [-5n, '-0.05'],
-  [-120n, '-1.20'],
-  [9007199254740993n, '90071992547409.93'],
-  [-(2n ** 63n), '-92233720368547758.08'],
-])('%s cents are exact decimal text: %s', (cents, expected) => {
-  expect(decimalOf(cents)).toBe(expected);
 });

@@ -26,6 +26,17 @@ import { createTestWorker } from '../support/sync.ts';
 const engineNames = ['base and log', 'log', 'postgres'] as const;
 const ofFiles = ['base and log', 'log'] as const;
 
+/** An amount of 1234 in units, by its currency. */
+const inUnits = [
+  ['BRL', '12.34'],
+  ['JPY', '1234'],
+  ['KWD', '1.234'],
+  ['CLF', '0.1234'],
+  ['jpy', '12.34'],
+  ['constructor', '12.34'],
+  [null, '12.34'],
+] as const;
+
 const spreadsheetTexts = ['=1;2', '007', '3-4', '1E5', 'TRUE', 'a;b', '1234567890123456'];
 
 type ExportedOptions = {
@@ -80,10 +91,12 @@ describe('an export of all purchases that match', () => {
     await database.pool.query('delete from purchases where id = $1', [superseded]);
     // More than one batch of either engine.
     await database.pool.query(
-      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, utm_source)
-       select $1, $2, number, case when number % 2 = 0 then 'n' || number end
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, discount_in_cents,
+         currency, utm_medium, utm_source)
+       select $1, $2, 1234, case when number % 2 = 0 then -1234 end,
+         ($3::text[])[number % array_length($3, 1) + 1], 'many', case when number % 2 = 0 then 'n' || number end
        from generate_series(1, 4500) as number`,
-      [organization, customers[0]],
+      [organization, customers[0], inUnits.map(([currency]) => currency)],
     );
     // sqids encodes each of these ids as several numbers.
     for (const id of [2n ** 53n - 1n, 2n ** 53n, 2n ** 62n, 2n ** 63n - 1n]) {
@@ -173,6 +186,29 @@ describe('an export of all purchases that match', () => {
       for (const name of ofFiles) {
         expect(linesOf(await withOptions(name, spreadsheet))).toEqual(lines);
       }
+    },
+  );
+
+  it.each(engineNames)(
+    "has amounts in units of each row's currency from %s",
+    { tags: ['slow'] },
+    async (name) => {
+      const filters = { utm_medium: 'many' };
+      const options = { spreadsheet: { amounts: 'units' } } as const;
+      const [names = [], ...rows] = String(await exported(name, 'csv_excel', filters, options))
+        .trimEnd()
+        .split('\r\n')
+        .map((line) => line.split(','));
+      const fields = ['currency', 'purchase_value', 'discount', 'subtotal_amount'];
+      const shown = rows.map((row) => fields.map((field) => row[names.indexOf(field)]).join(' '));
+      expect(shown).toHaveLength(4500);
+      expect(new Set(shown)).toEqual(
+        new Set(
+          inUnits.flatMap(([currency, amount]) =>
+            ['', `-${amount}`].map((discount) => `${currency ?? ''} ${amount} ${discount} `),
+          ),
+        ),
+      );
     },
   );
 

@@ -76,7 +76,9 @@ export function awkwardPurchase(customers: readonly bigint[]): fc.Arbitrary<Purc
       nil: null,
     }),
     shipping_status: fc.option(fc.constantFrom('shipped', 'unpacked'), { nil: null }),
-    currency: fc.option(fc.constantFrom('BRL', 'USD', ''), { nil: null }),
+    currency: fc.option(fc.constantFrom('BRL', 'USD', 'JPY', 'KWD', 'CLF', 'jpy', ''), {
+      nil: null,
+    }),
     subtotal_amount_in_cents: cents,
     total_amount_in_cents: cents,
     discount_in_cents: cents,

@@ -1,7 +1,7 @@
 import { type LineCell, type LinesFormat, linesFormat } from './lines.ts';
 import type { Separator } from './quoting.ts';
 import type { SpreadsheetOptions } from './spreadsheet.ts';
-import type { TableColumn } from './table.ts';
+import type { Table, TableColumn } from './table.ts';
 
 /**
  * RFC 4180: commas, CRLF, a header line, quotes where needed. A missing value is an empty field,
@@ -20,7 +20,7 @@ export function csvForExcel(options: SpreadsheetOptions = {}): LinesFormat {
   const { timezone: timeZone } = options;
   const separator = options.separator === 'semicolon' ? ';' : ',';
   const mark = options.decimal === 'comma' ? ',' : '.';
-  return createCsv('\ufeff', separator, (column) => {
+  return createCsv('\ufeff', separator, (column, { columns, currencyColumn = 'currency' }) => {
     const { name, kind } = column;
     if (isText(column)) {
       return { ...column, quoting: separator === ';' ? 'spreadsheet_semicolon' : 'spreadsheet' };
@@ -29,7 +29,9 @@ export function csvForExcel(options: SpreadsheetOptions = {}): LinesFormat {
       const number = { ...column, quoting: 'spreadsheet_number' } as const;
       if (options.amounts !== 'units' || !name.endsWith(cents)) return number;
       const quotes = mark === separator ? '"' : '';
-      return { ...number, name: name.slice(0, -cents.length), mark, quotes };
+      const currencyIndex = columns.findIndex((each) => each.name === currencyColumn);
+      const units = { mark, currencyIndex } as const;
+      return { ...number, name: name.slice(0, -cents.length), units, quotes };
     }
     if (kind === 'instant' && timeZone !== undefined) {
       return { ...column, quoting: 'none', name: `${name} (${timeZone})`, timeZone };
@@ -44,7 +46,7 @@ const cents = '_in_cents';
 const isText = ({ kind }: TableColumn): boolean =>
   kind === 'text' || kind === 'label' || kind === 'json';
 
-type CsvColumn = Pick<LineCell, 'quoting' | 'mark' | 'timeZone'> & {
+type CsvColumn = Pick<LineCell, 'quoting' | 'units' | 'timeZone'> & {
   readonly name: string;
   /** Around each value that is not missing. */
   readonly quotes?: '"' | '';
@@ -53,18 +55,20 @@ type CsvColumn = Pick<LineCell, 'quoting' | 'mark' | 'timeZone'> & {
 function createCsv(
   byteOrderMark: string,
   separator: Separator,
-  describe: (column: TableColumn) => CsvColumn,
+  describe: (column: TableColumn, table: Table) => CsvColumn,
 ): LinesFormat {
   return linesFormat({
     mediaType: 'text/csv',
     contentType: 'text/csv; charset=utf-8; header=present',
     extension: 'csv',
-    begin: ({ columns }) =>
-      `${byteOrderMark}${columns.map((column) => describe(column).name).join(separator)}\r\n`,
-    line: ({ columns }) => ({
+    begin: (table) => {
+      const names = table.columns.map((column) => describe(column, table).name);
+      return `${byteOrderMark}${names.join(separator)}\r\n`;
+    },
+    line: (table) => ({
       before: '',
-      cells: columns.map((column, index) => {
-        const { quoting, mark, timeZone, quotes = '' } = describe(column);
+      cells: table.columns.map((column, index) => {
+        const { quoting, units, timeZone, quotes = '' } = describe(column, table);
         const between = index === 0 ? '' : separator;
         return {
           kind: column.kind,
@@ -72,7 +76,7 @@ function createCsv(
           quoting,
           after: quotes,
           absent: between,
-          ...(mark && { mark }),
+          ...(units && { units }),
           ...(timeZone !== undefined && { timeZone }),
         };
       }),

@@ -1,9 +1,10 @@
+import { minorDigits } from '../../domain/currency.ts';
 import { decimalOf } from '../../domain/decimal.ts';
 import { formatInstant } from '../../domain/instant.ts';
 import { localTimeWriter } from '../../domain/local-time.ts';
 import type { Format } from './format.ts';
 import { type Quoting, quotings } from './quoting.ts';
-import type { ColumnData, Table, TableColumnKind } from './table.ts';
+import type { Table, TableBatch, TableColumnKind } from './table.ts';
 
 /** The parts of a row's line of text. */
 type Line = {
@@ -19,10 +20,16 @@ export type LineCell = {
   readonly quoting: Quoting;
   readonly after: string;
   readonly absent: string;
-  /** Cents as a decimal number with this mark. */
-  readonly mark?: '.' | ',';
+  readonly units?: AmountInUnits;
   /** Instants as local time of this zone. */
   readonly timeZone?: string;
+};
+
+/** An amount as a decimal number, with the digits of its currency. */
+export type AmountInUnits = {
+  readonly mark: '.' | ',';
+  /** The index of the column with the row's currency; -1 if the table has none. */
+  readonly currencyIndex: number;
 };
 
 export type LinesFormat = Format & {
@@ -40,9 +47,7 @@ export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
       return {
         begin: () => Buffer.from(format.begin(table)),
         write: ({ rowCount, data }) => {
-          const cellTexts: CellText[] = writers.map((write, index) =>
-            write(data[index] as ColumnData),
-          );
+          const cellTexts: CellText[] = writers.map((write) => write(data));
           let text = '';
           for (let row = 0; row < rowCount; row += 1) {
             text += before;
@@ -59,19 +64,29 @@ export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
 
 type CellText = (row: number) => string;
 
-function cellWriter(cell: LineCell): (data: ColumnData) => CellText {
-  const { before, quoting, after, absent } = cell;
+function cellWriter(cell: LineCell, index: number): (data: TableBatch['data']) => CellText {
+  const { before, quoting, after, absent, units } = cell;
   const quote = quotings[quoting];
   const textOf = valueWriter(cell);
-  return (data) => (row) => {
-    const value = data[row] ?? null;
-    return value === null ? absent : before + quote(textOf(value)) + after;
+  return (data) => {
+    const values = data[index] ?? [];
+    const currencies = data[units?.currencyIndex ?? -1] ?? [];
+    return (row) => {
+      const value = values[row] ?? null;
+      if (value === null) return absent;
+      return before + quote(textOf(value, currencies[row] ?? null)) + after;
+    };
   };
 }
 
-function valueWriter({ kind, mark, timeZone }: LineCell): (value: bigint | string) => string {
-  if (mark !== undefined) return (cents) => decimalOf(cents as bigint).replace('.', mark);
-  if (kind !== 'instant') return String;
+type ValueText = (value: bigint | string, currency: bigint | string | null) => string;
+
+function valueWriter({ kind, units, timeZone }: LineCell): ValueText {
+  if (units !== undefined) {
+    return (amount, currency) =>
+      decimalOf(amount, minorDigits(currency as string | null)).replace('.', units.mark);
+  }
+  if (kind !== 'instant') return (value) => String(value);
   const write = timeZone === undefined ? formatInstant : localTimeWriter(timeZone);
   return (instant) => write(instant as bigint);
 }

@@ -26,6 +26,8 @@ export type TableColumn = {
 export type Table = {
   /** In the order of the JSON fields. Every row has a value in the first column. */
   readonly columns: readonly TableColumn[];
+  /** The name of the column with the currency of a row's amounts; `currency` if undefined. */
+  readonly currencyColumn?: string | undefined;
   /** Constant fields before and after the columns, only in formats whose rows are objects. */
   readonly before?: Readonly<Record<string, unknown>>;
   readonly after?: Readonly<Record<string, unknown>>;
@@ -43,13 +45,14 @@ type WireRow = Readonly<Record<string, unknown>>;
 /** Reads a route's response as rows. */
 export type ResponseTable<Response = never> = Table & {
   /**
-   * `hasMore`: whether there are more rows than the response shows. `columns` are those of this response,
-   * if they depend on the request.
+   * `hasMore`: whether there are more rows than the response shows. `columns` and `currencyColumn` are
+   * those of this response, if they depend on the request.
    */
   read(response: Response): {
     readonly rows: readonly WireRow[];
     readonly hasMore: boolean;
     readonly columns?: readonly TableColumn[];
+    readonly currencyColumn?: string;
   };
 };
 

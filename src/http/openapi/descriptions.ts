@@ -57,7 +57,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   decimal:
     'The decimal mark of `csv_excel`: `point` (default), or `comma`. Only `amounts=units` has decimals. An addition.',
   amounts:
-    'Amounts of `csv_excel`: in `cents` (default), or in `units` with two decimals. A unit is 100 cents in every currency. The names of columns then lack `_in_cents`. An addition.',
+    "Amounts of `csv_excel`: in `cents` (default), the smallest unit of the currency, or in `units` with the decimals of the row's currency, two without one. The names of columns then lack `_in_cents`. An addition.",
   'X-Min-Data-As-Of':
     'An addition: the response must show the data of this instant, such as `2026-01-31T14:05:09.123456Z`, or later. If newer data are not available within a few seconds, the response is `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
   cursor:
@@ -102,7 +102,8 @@ export const introduction = `
 A read-only API over one organization's customers, purchases and campaigns. The
 organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 
-- **Money** is an integer number of cents. **Times** are UTC.
+- **Money** is an integer number of the smallest unit of its currency (ISO 4217): \`1000\` is
+  JPY 1,000, BRL 10.00 and KWD 1.000; without a currency it has two decimals. **Times** are UTC.
 - **Numbers** are exact: large sums, and values of coupons and attributes, may have
   more digits than a double.
 - **Fields without a value** are omitted.

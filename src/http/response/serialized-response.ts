@@ -1,7 +1,7 @@
 import { type Format, writeWhole } from '../formats/format.ts';
 import { type FormatName, formatWith } from '../formats/negotiation.ts';
 import type { SpreadsheetOptions } from '../formats/spreadsheet.ts';
-import { batchOf, type ResponseTable } from '../formats/table.ts';
+import { batchOf, type ResponseTable, type Table } from '../formats/table.ts';
 import { type HandlerResult, hasEtag, type Route } from '../route.ts';
 import { entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -55,8 +55,8 @@ function writeRows(
   table: ResponseTable<unknown>,
   result: unknown,
 ): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
-  const { rows, hasMore, columns = table.columns } = table.read(result);
-  const shown = { ...table, columns };
+  const { rows, hasMore, ...ofResponse } = table.read(result);
+  const shown: Table = { ...table, ...ofResponse };
   const body = writeWhole(format, shown, batchOf(shown, rows));
   return { body, contentType: format.contentType, hasMore };
 }

@@ -7,6 +7,7 @@ import {
   amountColumns,
   amounts,
   amountsSchema,
+  currencyColumnOf,
   currencyColumns,
   currencyOf,
   totals,
@@ -29,7 +30,7 @@ const statsSchema = named(
   }),
 );
 
-/** The groups as rows; without `group_by`, one row of totals. The currency is that of all rows. */
+/** The groups as rows; without `group_by`, one row of totals. The column `currency` is that of all rows. */
 const statsTable: ResponseTable<z.output<typeof statsSchema>> = {
   columns: [
     { name: 'key', kind: 'label', absent: 'null' },
@@ -43,6 +44,7 @@ const statsTable: ResponseTable<z.output<typeof statsSchema>> = {
         ? [{ ...stats, key: null }]
         : stats.groups.map((group) => ({ ...group, ...currencyOf(stats) })),
     hasMore: stats.groups_truncated,
+    currencyColumn: currencyColumnOf(stats),
   }),
 };
 

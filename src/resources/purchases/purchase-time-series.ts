@@ -17,6 +17,7 @@ import {
   amountColumns,
   amounts,
   amountsSchema,
+  currencyColumnOf,
   currencyColumns,
   currencyOf,
   totals,
@@ -59,6 +60,7 @@ const timeSeriesTable: ResponseTable<z.output<typeof timeSeriesSchema>> = {
       periods.map((period) => ({ ...period, key, ...currencyOf(response) })),
     ),
     hasMore: response.series_truncated,
+    currencyColumn: currencyColumnOf(response),
   }),
 };
 

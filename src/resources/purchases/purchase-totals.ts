@@ -43,6 +43,10 @@ export const currencyColumns: readonly TableColumn[] = [
   { name: 'mixed_currencies', kind: 'boolean', absent: 'never' },
 ];
 
+/** The column with the currency of a row's amounts. */
+export const currencyColumnOf = ({ group_by }: { readonly group_by: string | null }): string =>
+  group_by === 'currency' ? 'key' : 'currency';
+
 export const currencyOf = ({ currency, mixed_currencies }: CurrencyFields): CurrencyFields => ({
   currency,
   mixed_currencies,

@@ -36,7 +36,7 @@ function moneyFormat(currency: string | null, options: Intl.NumberFormatOptions)
 /** Exact to the cent: the amount reaches Intl as decimal text, not as a double. */
 export function formatMoney(cents: ExactInteger, currency: string | null): string {
   const twoDigits = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
-  return moneyFormat(currency, twoDigits).format(decimalOf(cents) as Intl.StringNumericLiteral);
+  return moneyFormat(currency, twoDigits).format(decimalOf(cents, 2) as Intl.StringNumericLiteral);
 }
 
 /** Short text for an axis. */

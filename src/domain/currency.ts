@@ -1,0 +1,28 @@
+/** The currencies of ISO 4217 whose smallest unit is not a hundredth, by its decimal digits. */
+const currenciesByDigits = {
+  0: 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF',
+  3: 'BHD IQD JOD KWD LYD OMR TND',
+  4: 'CLF UYW',
+} as const;
+
+export type MinorDigits = 0 | 2 | 3 | 4;
+
+/** The digits of a missing or unknown currency, and of all that `digitsByCurrency` does not list. */
+export const usualDigits = 2;
+
+/** The decimal digits of the smallest unit, of currencies that do not have two. */
+export const digitsByCurrency: Readonly<Record<string, MinorDigits>> = Object.fromEntries(
+  Object.entries(currenciesByDigits).flatMap(([digits, codes]) =>
+    codes.split(' ').map((code) => [code, Number(digits) as MinorDigits]),
+  ),
+);
+
+/**
+ * The decimal digits of amounts, which are in the smallest unit of their currency. As in filters, codes
+ * are compared exactly.
+ */
+export const minorDigits = (currency: string | null): MinorDigits =>
+  // Currencies are open text in the data, such as `constructor`.
+  currency !== null && Object.hasOwn(digitsByCurrency, currency)
+    ? (digitsByCurrency[currency] as MinorDigits)
+    : usualDigits;
