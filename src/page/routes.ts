@@ -37,6 +37,7 @@ const styles = ['base', 'controls', 'layout', 'dashboard', 'tables'];
 
 /** Modules of the domain that the page's modules import. */
 const domainModules = [
+  'currency.js',
   'decimal.js',
   'period-limit.js',
   'purchase.js',

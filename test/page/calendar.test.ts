@@ -4,7 +4,7 @@ import { parseExactly } from '../../src/page/browser/api/exact-json.ts';
 import { formatInterval, formatSpan, formatTicks } from '../../src/page/browser/display/format.ts';
 import { partsOf } from '../../src/page/browser/statistics/chart-line.ts';
 import { addDays, endOfDay, startOfDay } from '../../src/page/browser/view/calendar.ts';
-import { centsOf } from '../../src/page/browser/view/filters.ts';
+import { amountOf } from '../../src/page/browser/view/filters.ts';
 import { intervalAt } from '../../src/page/browser/view/interval.ts';
 import {
   boundsOf,
@@ -145,18 +145,18 @@ it('reads integers that a double would round as text, and nothing else', () => {
 });
 
 it('reads amounts exactly, and refuses what is none', () => {
-  expect(['12', '12.3', '12,34', ' 0.05 ', '90071992547409.93'].map(centsOf)).toEqual([
+  const read = (currency: string | null, ...texts: readonly string[]) =>
+    texts.map((text) => amountOf(text, currency));
+  expect(read('BRL', '12', '12.3', '12,34', ' 0.05 ', '90071992547409.93')).toEqual([
     '1200',
     '1230',
     '1234',
     '5',
     '9007199254740993',
   ]);
-  expect(['', '-1', '1.234', '1.000,00', 'ten'].map(centsOf)).toEqual([
-    null,
-    null,
-    null,
-    null,
-    null,
-  ]);
+  const refused = [null, null, null, null, null];
+  expect(read(null, '', '-1', '1.234', '1.000,00', 'ten')).toEqual(refused);
+  expect(read('KWD', '12', '12,3', '1.234')).toEqual(['12000', '12300', '1234']);
+  expect(read('JPY', '1000', ' 5 ')).toEqual(['1000', '5']);
+  expect(read('JPY', '', '1,000', '1.0', '1.', 'ten')).toEqual(refused);
 });

@@ -1,4 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { minorDigits } from '../../../domain/currency.ts';
+import { decimalOf } from '../../../domain/decimal.ts';
 import { get } from '../api/api.ts';
 import type { Stats } from '../api/responses.ts';
 import { Select } from '../components/controls.tsx';
@@ -11,7 +13,8 @@ import { useDashboard } from './dashboard-state.ts';
 
 /** The filters as removable chips, and a form that adds one. */
 export function Filters() {
-  const { state, failures, change } = useDashboard();
+  const { state, shown, failures, change } = useDashboard();
+  const currency = shown?.data.currency ?? null;
   const [isOpen, setOpen] = useState(false);
   const [refused, setRefused] = useState('');
   const set = (name: string, value: string) =>
@@ -25,9 +28,12 @@ export function Filters() {
     setRefused('');
   };
   const submit = (filter: Filter, text: string) => {
-    const value = readValue(filter, text);
+    const value = readValue(filter, text, currency);
     if (value === null) {
-      setRefused(filter.kind === 'money' ? 'Enter an amount such as 99.90.' : 'Enter a value.');
+      const example = decimalOf(9990, minorDigits(currency));
+      setRefused(
+        filter.kind === 'money' ? `Enter an amount such as ${example}.` : 'Enter a value.',
+      );
       return;
     }
     toggle(false);
@@ -40,7 +46,13 @@ export function Filters() {
           <AllStatuses onOnlyPaid={() => set('status', 'paid')} />
         )}
         {Object.entries(state.filters).map(([name, value]) => (
-          <Chip key={name} name={name} value={value} onRemove={() => remove(name)} />
+          <Chip
+            key={name}
+            name={name}
+            value={value}
+            currency={currency}
+            onRemove={() => remove(name)}
+          />
         ))}
       </ul>
       {isOpen ? (
@@ -68,13 +80,19 @@ function AllStatuses({ onOnlyPaid }: { onOnlyPaid(): void }) {
   );
 }
 
-type ChipProperties = { readonly name: string; readonly value: string; onRemove(): void };
+type ChipProperties = {
+  readonly name: string;
+  readonly value: string;
+  /** Of amounts. */
+  readonly currency: string | null;
+  onRemove(): void;
+};
 
-function Chip({ name, value, onRemove }: ChipProperties) {
+function Chip({ name, value, currency, onRemove }: ChipProperties) {
   const filter = filterNamed(name);
   const label = filter?.label ?? name;
   const isAmount = filter?.kind === 'money' && /^\d+$/.test(value);
-  const shown = isAmount ? formatMoney(value, null) : value;
+  const shown = isAmount ? formatMoney(value, currency) : value;
   return (
     <li>
       <span class="chip-name">{label}</span>
@@ -137,7 +155,7 @@ function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
 }
 
 function FilterInput({ filter }: { readonly filter: Filter }) {
-  const { state } = useDashboard();
+  const { state, shown } = useDashboard();
   const value = state.filters[filter.name] ?? '';
   const attributes = { id: 'filter-input', autocomplete: 'off', spellcheck: false } as const;
   switch (filter.kind) {
@@ -152,7 +170,13 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
         </select>
       );
     case 'money':
-      return <input {...attributes} inputMode="decimal" placeholder="0.00" />;
+      return (
+        <input
+          {...attributes}
+          inputMode="decimal"
+          placeholder={decimalOf(0, minorDigits(shown?.data.currency ?? null))}
+        />
+      );
     case 'text':
       return <input {...attributes} defaultValue={value} placeholder={filter.example} />;
     case 'label':

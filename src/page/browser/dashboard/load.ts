@@ -26,6 +26,8 @@ export type DashboardData = {
   /** Whether the organization has no purchase at all. */
   readonly isUnused: boolean;
   readonly hasSeveralCurrencies: boolean;
+  /** The only currency of the matching purchases, or if none matches, that of the latest purchase. */
+  readonly currency: string | null;
   readonly problems: readonly ApiProblem[];
 };
 
@@ -64,6 +66,7 @@ export async function loadDashboard(view: View, signal: AbortSignal): Promise<Da
     chartLibrary,
     purchases,
     hasSeveralCurrencies,
+    currency: ranking?.body.currency ?? any?.body.data[0]?.currency ?? null,
     problems,
   };
 }

@@ -1,3 +1,4 @@
+import { minorDigits } from '../../../domain/currency.ts';
 import { decimalOf } from '../../../domain/decimal.ts';
 import type { ExactInteger } from '../api/exact-json.ts';
 import { dayAt, startOfDay } from '../view/calendar.ts';
@@ -33,15 +34,22 @@ function moneyFormat(currency: string | null, options: Intl.NumberFormatOptions)
   return created;
 }
 
-/** Exact to the cent: the amount reaches Intl as decimal text, not as a double. */
-export function formatMoney(cents: ExactInteger, currency: string | null): string {
-  const twoDigits = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
-  return moneyFormat(currency, twoDigits).format(decimalOf(cents, 2) as Intl.StringNumericLiteral);
+/** Exact: the amount reaches Intl as decimal text, not as a double. */
+export function formatMoney(amount: ExactInteger, currency: string | null): string {
+  // Intl has other digits for some currencies, such as none for IQD.
+  const digits = minorDigits(currency);
+  const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const text = decimalOf(amount, digits) as Intl.StringNumericLiteral;
+  return moneyFormat(currency, options).format(text);
 }
 
 /** Short text for an axis. */
-export const formatShortMoney = (amount: number, currency: string | null): string =>
-  moneyFormat(currency, { notation: 'compact', maximumFractionDigits: 1 }).format(amount);
+export const formatShortMoney = (units: number, currency: string | null): string =>
+  moneyFormat(currency, { notation: 'compact', maximumFractionDigits: 1 }).format(units);
+
+/** The units of an amount as a double. */
+export const unitsOf = (amount: ExactInteger, currency: string | null): number =>
+  Number(amount) / 10 ** minorDigits(currency);
 
 export const formatShortCount = (count: number): string =>
   moneyFormat(null, { notation: 'compact', maximumFractionDigits: 1 }).format(count);

@@ -9,6 +9,7 @@ import {
   formatShortMoney,
   formatSpan,
   formatTicks,
+  unitsOf,
 } from '../display/format.ts';
 import { type Interval, intervalAt } from '../view/interval.ts';
 import { currentSpan, previousSpan, type Span } from '../view/period.ts';
@@ -53,9 +54,7 @@ export function chartOf(view: Series): ChartData & { readonly names: readonly st
     title: (index) => (isGrouped ? (names[index] ?? '') : ''),
     ticks: formatTicks(starts, interval, timezone),
     formatAxis: (value) =>
-      isMoney(measure)
-        ? formatShortMoney(value / 100, dimension === 'currency' ? null : current.currency)
-        : formatShortCount(value),
+      isMoney(measure) ? formatShortMoney(value, current.currency) : formatShortCount(value),
   };
 }
 
@@ -114,7 +113,10 @@ function lineOf(
   return {
     ...line,
     // A pixel needs no exact value.
-    values: values.map((value) => (value === null ? null : Number(value))),
+    values: values.map((value) => {
+      if (value === null) return null;
+      return isMoney(measure) ? unitsOf(value, currency) : Number(value);
+    }),
     text: (index) => {
       const value = values[index] ?? null;
       return value === null ? '–' : format(value);

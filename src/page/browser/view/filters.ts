@@ -1,3 +1,4 @@
+import { minorDigits } from '../../../domain/currency.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
 
 /** The filters of the page. Each is the parameter of the same name. */
@@ -35,16 +36,17 @@ export function nextDimension(
   return order.find((name) => selected[name] === undefined) ?? 'day';
 }
 
-/** Reads an amount such as 12.34 or 12,34. Null if it is no amount. */
-export function centsOf(text: string): string | null {
-  const match = /^\s*(\d{1,16})(?:[.,](\d{1,2}))?\s*$/.exec(text);
-  if (match === null) return null;
-  return String(BigInt(`${match[1]}${(match[2] ?? '').padEnd(2, '0')}`));
+/** Reads an amount such as 12.34 or 12,34 of a currency. Null if it is no amount. */
+export function amountOf(text: string, currency: string | null): string | null {
+  const digits = minorDigits(currency);
+  const [, units, fraction = ''] = /^\s*(\d{1,16})(?:[.,](\d+))?\s*$/.exec(text) ?? [];
+  if (units === undefined || fraction.length > digits) return null;
+  return String(BigInt(units + fraction.padEnd(digits, '0')));
 }
 
 /** The value of a filter that a user enters. Null if it is none. */
-export function readValue(filter: Filter, text: string): string | null {
-  if (filter.kind === 'money') return centsOf(text);
+export function readValue(filter: Filter, text: string, currency: string | null): string | null {
+  if (filter.kind === 'money') return amountOf(text, currency);
   // Spaces may be part of a label.
   const value = filter.kind === 'text' ? text.trim() : text;
   return value === '' ? null : value;
