@@ -42,7 +42,10 @@ function lackOfSpace(directory: string, bytes = 0): string | null {
   return `${free.inodes} inodes are free, and ${free.reserveInodes} must stay free as a reserve`;
 }
 
-/** Throws if the disk lacks `bytes` or inodes besides the reserve. A full disk stops Postgres. */
+/**
+ * Throws if the disk lacks `bytes` or inodes besides the reserve: ticks (file-store.ts), loads and compactions
+ * then stop. A full disk stops Postgres.
+ */
 export function requireSpace(directory: string, bytes: number): void {
   const lack = lackOfSpace(directory, bytes);
   if (lack !== null) throw new LackOfSpaceError(lack);

@@ -15,7 +15,8 @@ const noOrganization = 0n;
  * - A database with the token has a history that includes the snapshot. A restored copy from
  *   before the snapshot lacks the token, whatever transactions follow.
  *
- * The token is pruned with the entries that the snapshot needs.
+ * The token is pruned with the entries that the snapshot needs. missing-changes.ts decides whether a history
+ * lacks the snapshot, and tick.ts (`beginHistory`) begins a new one.
  */
 export async function commitToken(database: Database): Promise<string> {
   const token = randomUUID();
