@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import { formatInstant } from '../../src/domain/instant.ts';
 import type { Interval } from '../../src/domain/period.ts';
 import { type PurchaseRow, purchaseFromRow } from '../../src/domain/purchase.ts';
 import type { PurchasePeriod } from '../../src/domain/purchase-engine.ts';
@@ -136,6 +137,7 @@ async function readPeriods(
   organizationId: bigint,
   { filters, interval }: PurchaseTimeSeriesQuery,
 ): Promise<PurchasePeriod[]> {
+  const since = filters.createdSince === undefined ? null : formatInstant(filters.createdSince);
   const { rows } = await database.query(sql`
     with periods as (
       select date_trunc(${interval}, created_at, 'UTC') as starts_at, count(*) as purchases,
@@ -146,7 +148,8 @@ async function readPeriods(
     )
     select ${raw(microsecondsOf('starts_at'))} as starts_at, coalesce(purchases, 0) as purchases,
       coalesce(customers, 0) as customers, coalesce(revenue, 0)::text as revenue
-    from generate_series((select min(starts_at) from periods), (select max(starts_at) from periods),
+    from generate_series(
+      coalesce(date_trunc(${interval}, ${since}::timestamptz, 'UTC'), (select min(starts_at) from periods)), (select max(starts_at) from periods),
       ${`1 ${interval}`}::interval, 'UTC') as every (starts_at)
     left join periods using (starts_at)
     order by 1`);

@@ -197,7 +197,7 @@ describe.each(tested)('the engine %s', (name) => {
           await expectReport(query);
         }),
         {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 5 : 40)),
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 5 : 24)),
         },
       );
     });
@@ -219,7 +219,7 @@ describe.each(tested)('the engine %s', (name) => {
           await expectCohorts(query);
         }),
         {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 20)),
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 12)),
         },
       );
     });
