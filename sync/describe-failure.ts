@@ -8,6 +8,7 @@ import {
   describeDatabaseFailure,
   type TableRights,
 } from '../src/postgres/connection/database-failure.ts';
+import { mappingStatusRights } from '../src/postgres/mapping/mapping-status.ts';
 import { LackOfSpaceError } from '../src/process/disk-space.ts';
 import { duckdbErrorType, errorText } from '../src/process/error-text.ts';
 import { fileAdvice } from '../src/process/file-advice.ts';
@@ -34,7 +35,7 @@ export class CaptureError extends Error {
 }
 
 const workerRights: TableRights = {
-  organizations: 'select',
+  ...mappingStatusRights,
   purchases: 'select',
   purchase_changes: 'select, insert, delete',
   purchase_change_pruning: 'select, insert, update, delete',

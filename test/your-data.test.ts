@@ -60,9 +60,10 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       'Totals',
     ]);
     expect((await readdir(packageFile('docs/sql'))).sort()).toEqual([
+      'example-mapping.sql',
       'example-tables.sql',
       'grants.sql',
-      'map-tables.sql',
+      'mapping-grants.sql',
       'roles.sql',
       // test/migrate.test.ts
       'rows-of-two-organizations.sql',

@@ -15,6 +15,8 @@ export const exitCodes = {
   done: 0,
   failed: 1,
   wrongUsage: 2,
+  /** As of a process that SIGINT ends. */
+  stopped: 130,
   /** As of a process that SIGPIPE ends, which Node ignores. */
   closedOutput: 141,
 } as const;

@@ -2,14 +2,14 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Registry } from 'prom-client';
 import sql from 'sql-template-tag';
 import { queryRows, withDuckDBConnection } from '../duckdb/connection.ts';
-import { addGauge, queriedReadings, type Readings } from './registry.ts';
+import { addGauge, queried, type Readings } from './registry.ts';
 
 /** Adds the memory of the instance that `current` returns; no values while it returns null. */
 export function addDuckDBMemory(registry: Registry, current: () => DuckDBInstance | null): void {
   // It may be closed meanwhile.
-  const read = async (): Promise<Readings> => {
+  const read = async (): Promise<Readings | null> => {
     const instance = current();
-    if (instance === null) return [];
+    if (instance === null) return null;
     const sums = sql`
       select sum(memory_usage_bytes)::bigint, sum(temporary_storage_bytes)::bigint
       from duckdb_memory()`;
@@ -26,6 +26,6 @@ export function addDuckDBMemory(registry: Registry, current: () => DuckDBInstanc
     'Memory of DuckDB, and temporary files of queries that exceed it',
     ['storage'],
     // All threads that run DuckDB's queries may be occupied.
-    queriedReadings(read, { keepsLast: true }),
+    queried(read, { keepsLast: true }),
   );
 }

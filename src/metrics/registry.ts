@@ -21,7 +21,7 @@ export function addGauge(
   name: string,
   help: string,
   labelNames: readonly string[],
-  read: () => Readings | Promise<Readings>,
+  read: () => Readings | Promise<Readings | null>,
 ): void {
   new Gauge({
     name,
@@ -29,7 +29,7 @@ export function addGauge(
     labelNames,
     registers: [registry],
     async collect() {
-      const readings = await read();
+      const readings = (await read()) ?? [];
       this.reset();
       // A gauge without labels is 0 after a reset.
       if (readings.length === 0 && labelNames.length === 0) this.remove();
@@ -42,22 +42,22 @@ export function addGauge(
 const maxWaitMs = 1_000;
 
 /**
- * Reads values that take a query, one query at a time; none after a failure. A scrape that the query
- * takes too long for has the values of the scrape before if `keepsLast`, and none otherwise.
+ * Reads what takes a query, one query at a time, also for several metrics; null after a failure. A scrape
+ * that the query takes too long for has the result of the scrape before if `keepsLast`, and null otherwise.
  */
-export function queriedReadings(
-  query: () => Promise<Readings>,
+export function queried<Result>(
+  query: () => Promise<Result | null>,
   { keepsLast }: { readonly keepsLast: boolean },
-): () => Promise<Readings> {
-  let querying: Promise<Readings> | null = null;
-  let last: Readings = [];
+): () => Promise<Result | null> {
+  let querying: Promise<Result | null> | null = null;
+  let last: Result | null = null;
   return async () => {
     querying ??= query()
-      .catch((): Readings => [])
+      .catch(() => null)
       .finally(() => {
         querying = null;
       });
-    const late = keepsLast ? last : [];
+    const late = keepsLast ? last : null;
     last = await Promise.race([querying, sleep(maxWaitMs, late, { ref: false })]);
     return last;
   };

@@ -17,6 +17,8 @@ type Poll = SourceSnapshot & {
   readonly isTickDue: boolean;
   /** Differs after organizations were created or deleted; null if that was not asked for. */
   readonly organizations: string | null;
+  /** The instant of the poll. */
+  readonly now: bigint;
 };
 
 /**
@@ -51,7 +53,7 @@ export async function pollChangeLog(
   const row = rows[0] as (typeof rows)[number];
   const now = snapshotFrom(row);
   const isTickDue = row.is_changed || whyOfOtherHistory(since, now) !== null;
-  return { ...now, isTickDue, organizations: row.organizations };
+  return { ...now, isTickDue, organizations: row.organizations, now: row.now };
 }
 
 /** The number of changes that the snapshot `since` cannot see, by organization. */

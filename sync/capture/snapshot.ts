@@ -6,6 +6,7 @@ import {
   captureFingerprint,
   captureProblem,
 } from '../../src/postgres/capture/capture.ts';
+import { claimedInstant } from '../../src/postgres/connection/claimed-instant.ts';
 import { databaseIdentity, timeline } from '../../src/postgres/connection/source-identity.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { CaptureError } from '../describe-failure.ts';
@@ -13,14 +14,17 @@ import type { SourceSnapshot } from './watermark.ts';
 
 /** Columns of one row: the snapshot of the statement, its instant, and the state of capture. */
 export const snapshotColumns = `pg_current_snapshot()::text as snapshot,
-      ${microsecondsOf('transaction_timestamp()')} as "asOf",
+      ${claimedInstant} as "asOf",
+      ${microsecondsOf('transaction_timestamp()')} as now,
       ${databaseIdentity} as database,
       ${timeline} as timeline,
       ${captureFacts}::text as capture`;
 
 export type SnapshotRow = {
   readonly snapshot: string;
+  /** The instant that the snapshot may claim. */
   readonly asOf: bigint;
+  readonly now: bigint;
   readonly database: string;
   readonly timeline: number;
   readonly capture: string | null;

@@ -7,6 +7,7 @@ import {
   destroyConnections,
 } from '../../src/postgres/connection/pool.ts';
 import { requireDatabase } from '../../src/postgres/connection/require-database.ts';
+import { readMappingStatus } from '../../src/postgres/mapping/mapping-status.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { createLog } from '../../src/process/log.ts';
 import { warnOfLittleMemory } from '../../src/process/memory-limit.ts';
@@ -24,7 +25,6 @@ import {
   waitForCommandLock,
   workerSettings,
 } from '../lock/worker-lock.ts';
-import { readMappingFailures } from '../status/mapped-table-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
 import { openWorkerStore, type WorkerStore } from './stores.ts';
 
@@ -257,7 +257,7 @@ async function withWorker(
     options.metrics?.followed({
       state: worker.state,
       instance,
-      readMappingFailures: () => readMappingFailures(database),
+      readMapping: () => readMappingStatus(database),
     });
     await work(worker);
   } finally {

@@ -1,18 +1,13 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { addDuckDBMemory } from '../../src/metrics/duckdb-memory.ts';
-import {
-  addGauge,
-  addZeros,
-  durationBuckets,
-  queriedReadings,
-  type Readings,
-} from '../../src/metrics/registry.ts';
+import { addGauge, addZeros, durationBuckets } from '../../src/metrics/registry.ts';
+import type { MappingStatus } from '../../src/postgres/mapping/mapping-status.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
-import type { MappingFailures } from '../status/mapped-table-failures.ts';
 import { type OrganizationState, organizationStates } from '../status/worker-state.ts';
 import type { StoredSize } from '../tick/store.ts';
 import { type Repair, type Verification, verificationStates } from '../verification/verify.ts';
+import { addMappingMetrics } from './mapping-metrics.ts';
 
 /** The state of a worker at one moment. */
 export type ObservedWorker = {
@@ -32,7 +27,7 @@ export type ObservedWorker = {
 type Followed = {
   state(): ObservedWorker;
   readonly instance: DuckDBInstance | null;
-  readMappingFailures(): Promise<MappingFailures | null>;
+  readMapping(): Promise<MappingStatus | null>;
 };
 
 /** `poll`: polling and publishing a tick. `changes`: reading and writing the changes of one organization. */
@@ -66,9 +61,7 @@ export function createWorkerMetrics(registry: Registry, shard: Shard = everyOrga
   );
   addState(registry, () => followed?.state() ?? null);
   addDuckDBMemory(registry, () => followed?.instance ?? null);
-  addMappingFailures(registry, async () =>
-    followed === null ? undefined : followed.readMappingFailures(),
-  );
+  addMappingMetrics(registry, async () => followed?.readMapping() ?? null);
   const failures = new Counter({
     name: 'crm_sync_failures_total',
     help: 'Failed attempts, by stage. The worker retries all of them',
@@ -131,25 +124,6 @@ function addState(registry: Registry, read: () => ObservedWorker | null): void {
       ];
     });
   }
-}
-
-/** Without a value for as long as Postgres does not respond. */
-function addMappingFailures(
-  registry: Registry,
-  read: () => Promise<MappingFailures | null | undefined>,
-): void {
-  const readKinds = async (): Promise<Readings> => {
-    const found = await read();
-    if (found === undefined) return [];
-    return (['refused', 'deviating'] as const).map((kind) => [{ kind }, found?.[kind] ?? 0]);
-  };
-  addGauge(
-    registry,
-    'crm_sync_mapping_failures',
-    "Rows of a shop's tables that were refused or deviate",
-    ['kind'],
-    queriedReadings(readKinds, { keepsLast: false }),
-  );
 }
 
 /** Empty before the first poll, and if nothing is published. */

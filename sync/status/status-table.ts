@@ -1,7 +1,7 @@
+import { formatMappingStatus } from '../../src/commands/mapping-status-text.ts';
 import { formatTable } from '../../src/commands/plain-table.ts';
 import { formatDuration } from '../../src/domain/duration.ts';
-import { isOrganizationHealthy } from './health.ts';
-import type { MappingFailures } from './mapped-table-failures.ts';
+import { isMappingHealthy, isOrganizationHealthy } from './health.ts';
 import type { OrganizationStatus, Status } from './status.ts';
 import type { WorkerStatus } from './worker-status.ts';
 
@@ -15,7 +15,7 @@ type StatusView = {
 };
 const maxListed = 20;
 
-/** The status as text: the workers, a summary and a table of organizations, and the failures. */
+/** The status as text: the workers, a summary and a table of organizations, the mapping, and the failures. */
 export function formatStatus(
   status: Status,
   { maxLagSeconds = 0, check = false, all = false }: StatusView = {},
@@ -30,7 +30,8 @@ export function formatStatus(
     : status.organizations.toSorted((one, other) => rank(one) - rank(other));
   const listed = all ? listable : listable.slice(0, maxListed);
   const { workers, horizonHolders, captureProblem, diskProblem } = status;
-  const { mappingFailures, failure } = status;
+  const { mapping, failure } = status;
+  const isMappingListed = mapping !== null && !(check && isMappingHealthy(mapping, maxLagSeconds));
   return [
     ...(workers.length === 0
       ? ['No worker is running for this data folder: start one with `npm run sync`.']
@@ -44,7 +45,7 @@ export function formatStatus(
     ...(captureProblem === null || workers.some(isFailureOf(captureProblem.message))
       ? []
       : [`${captureProblem.message} ${captureProblem.advice}`]),
-    ...(mappingFailures === null ? [] : [describeMapping(mappingFailures)]),
+    ...(isMappingListed ? formatMappingStatus(mapping) : []),
     ...listed.flatMap(describeDamage),
     ...listed.flatMap(describeFailure),
     ...horizonHolders.map(
@@ -68,14 +69,6 @@ function summary(organizations: readonly OrganizationStatus[], unhealthy: number
       ? ''
       : ` ${formatCount(unhealthy)} ${unhealthy === 1 ? 'needs' : 'need'} an operator.`;
   return `${[total, ...(states.length === 0 ? [] : [states.join(', ')])].join(': ')}.${needs}`;
-}
-
-function describeMapping({ refused, deviating, since }: MappingFailures): string {
-  return (
-    `Of the shop's tables, ${refused} rows were refused and ${deviating} rows deviate, since ` +
-    `${since.toISOString()}: see the table mapping_failures, correct the cause, and run ` +
-    '`call retry_mapping()` (docs/your-data.md).'
-  );
 }
 
 function describeWorker({ name, shard, since, failure }: WorkerStatus): string[] {

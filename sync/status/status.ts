@@ -2,6 +2,10 @@ import { existsSync } from 'node:fs';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import {
+  type MappingStatus,
+  readMappingStatus,
+} from '../../src/postgres/mapping/mapping-status.ts';
 import type { OrganizationRow } from '../../src/postgres/organizations.ts';
 import { diskProblem } from '../../src/process/disk-space.ts';
 import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
@@ -12,7 +16,6 @@ import {
   type VerificationRecord,
 } from '../verification/verification-record.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
-import { type MappingFailures, readMappingFailures } from './mapped-table-failures.ts';
 import {
   type PublishedStatus,
   type PublishedStore,
@@ -29,7 +32,7 @@ import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 export type OrganizationStatus = {
   readonly organization: string;
   readonly name: string;
-  readonly state:
+  readonly state: /** As the worker reports it (`reportOf` in organization.ts). */
     | OrganizationState
     /** CURRENT, or a file that it names, cannot be read. */
     | 'damaged'
@@ -67,8 +70,8 @@ export type Status = {
   readonly captureProblem: { readonly message: string; readonly advice: string } | null;
   /** Why the worker cannot write to DATA_DIR, not even its failure; null if the disk has space. */
   readonly diskProblem: string | null;
-  /** Rows of a shop's tables that are not mapped; null if there are none. */
-  readonly mappingFailures: MappingFailures | null;
+  /** The mapping of a shop's own tables; null without one. */
+  readonly mapping: MappingStatus | null;
   /** Why Postgres or ClickHouse refused a part of the status. */
   readonly failure: Failure | null;
 };
@@ -94,7 +97,7 @@ export async function readStatus(
     if (found !== 'damaged') published.set(id, found);
   }
   // At the same time, so that together they wait for one timeout.
-  const [pending, workers, horizonHolders, mappingFailures] = await Promise.all([
+  const [pending, workers, horizonHolders, mapping] = await Promise.all([
     orElse(readPendingChanges(database, published), null),
     readWorkerStatus({
       database,
@@ -104,7 +107,7 @@ export async function readStatus(
       ticks: store?.ticks ?? null,
     }),
     orElse(readHorizonHolders(database), []),
-    orElse(readMappingFailures(database), null),
+    orElse(readMappingStatus(database), null),
   ]);
   const reports = workers.map(({ shard }) => ({
     shard,
@@ -115,7 +118,7 @@ export async function readStatus(
     workers,
     diskProblem: existsSync(dataDirectory) ? diskProblem(dataDirectory) : null,
     horizonHolders,
-    mappingFailures,
+    mapping,
     captureProblem: captureProblem && {
       message: captureProblem.message,
       advice: captureProblem.advice,

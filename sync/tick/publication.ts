@@ -30,6 +30,7 @@ export function createPublication(
 ) {
   const boot = readBootId();
   let { watermark, tick, asOf } = start;
+  let polledAt = asOf;
   let published: PublishedTick = { tick, ...fieldsOf(watermark), asOf, exceptions: {} };
   // Without a synced tick, CURRENT covers all batches on the disk.
   let synced = start.synced ?? { ...published, tick: 0, logEnds: {} };
@@ -78,11 +79,15 @@ export function createPublication(
           : Object.fromEntries([...exceptions].map(([id, each]) => [String(id), fieldsOf(each)])),
       };
       const { fingerprint, database } = moved;
-      await store.publish({ shard, ...next, fingerprint, database, synced, boot });
+      await store.publish({ shard, ...next, fingerprint, database, polledAt, synced, boot });
       clearWatermarks(organizations, exceptions);
       watermark = moved;
       published = next;
       ({ tick, asOf } = next);
+    },
+    /** Notes the instant of a poll, which the next tick states. */
+    notePoll(instant: bigint): void {
+      polledAt = instant;
     },
     /** Notes that the batches of a published tick are on the disk. Call `publish` afterwards. */
     noteSynced(onDisk: SyncedTick): void {

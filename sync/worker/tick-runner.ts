@@ -109,6 +109,7 @@ export function createTickRunner(options: TickRunnerOptions) {
         log.warn({ seconds }, "Postgres's clock went back: responses state earlier instants again");
       }
       const polledAt = performance.now();
+      current.notePoll(poll.now);
       let result = noChanges;
       if (poll.isTickDue) {
         result = await runTick(context());

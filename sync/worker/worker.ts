@@ -12,6 +12,7 @@ import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports
 import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { endPauses } from '../attempts.ts';
 import type { Builder } from '../builds/builder.ts';
+import { createMapper, describeMappingFailure } from '../mapping/mapper.ts';
 import {
   createWorkerMetrics,
   type ObservedWorker,
@@ -103,6 +104,7 @@ export function createWorker(options: WorkerOptions): Worker {
     onFailure: metrics.failed,
     onError,
   });
+  const mapper = createMapper(options);
   const shared = { ...options, organizations, shard, metrics, reports, signal };
   const ticks = createTickRunner(shared);
   const builds: BuildScheduler = createBuildScheduler({ ...shared, ticks, onDamage });
@@ -119,6 +121,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const areRequestsDue = every(requestsIntervalMs);
   const areCompactionsDue = every(compactionIntervalMs);
   let verifying: Promise<void> | null = null;
+  let mapping: Promise<void> | null = null;
   let closed: Promise<void> | null = null;
 
   /** Without an instance, a rebuild would fail. The next worker takes the requests. */
@@ -161,6 +164,7 @@ export function createWorker(options: WorkerOptions): Worker {
     await ticks.settled();
     await syncAndPrune.settled();
     await verifying;
+    await mapping;
     reports.close();
     await store.close();
   };
@@ -168,6 +172,10 @@ export function createWorker(options: WorkerOptions): Worker {
   return {
     async once(wanted) {
       await ticks.start();
+      const unmapped = await mapper.once().then(
+        () => [],
+        (error) => [describeMappingFailure(error).message],
+      );
       // An earlier call may have failed.
       for (const { work } of organizations.values()) endPauses(work.failed);
       await ticks.pollAndPublish(true);
@@ -183,11 +191,12 @@ export function createWorker(options: WorkerOptions): Worker {
       await ticks.pollAndPublish();
       for (const id of wanted) builds.compactIfDue(id);
       await builds.settled();
-      const messages = [...organizations.values()].filter(isWaiting).map((organization) => {
+      const unpublished = [...organizations.values()].filter(isWaiting).map((organization) => {
         const { failure } = reportOf(organization);
         const reason = failure?.message ?? 'it was not published';
         return `${encodeId('organization', organization.id)}: ${reason}`;
       });
+      const messages = [...unmapped, ...unpublished];
       if (messages.length > 0) throw new OperatorError(messages.join('\n'));
       await syncAndPrune.now();
       await syncAndPrune.cleanUp();
@@ -217,6 +226,7 @@ export function createWorker(options: WorkerOptions): Worker {
         'following changes',
       );
       verifying = verify(ending);
+      mapping = mapper.run(ending);
       while (!ending.aborted) {
         try {
           await work();

@@ -238,7 +238,7 @@ describe('status --check', () => {
     horizonHolders: [],
     captureProblem: null,
     diskProblem: null,
-    mappingFailures: null,
+    mapping: null,
     failure: null,
   };
   const problem = { message: 'It fails.', advice: 'Correct it.' };
@@ -254,10 +254,6 @@ describe('status --check', () => {
     ['no worker runs', { ...live, workers: [] }],
     ['a worker fails', { ...live, workers: [{ ...worker, failure: { ...problem, since: at } }] }],
     ['changes are not captured', { ...live, captureProblem: problem }],
-    [
-      'rows of mapped tables are missing',
-      { ...live, mappingFailures: { refused: 0, deviating: 1, since: new Date(0) } },
-    ],
     ['the disk is full', { ...live, diskProblem: 'It is full.' }],
     ['the status is incomplete', { ...live, failure: problem }],
     ['an organization has no worker', withOrganization({ state: 'stopped' })],

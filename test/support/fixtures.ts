@@ -229,6 +229,7 @@ async function openProgram(
 const commandPaths = {
   keys: 'src/commands/keys.ts',
   organizations: 'src/commands/organizations.ts',
+  mapping: 'src/commands/mapping.ts',
   migrate: 'src/commands/migrate.ts',
   seed: 'src/commands/seed.ts',
   sync: 'sync/main.ts',

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import { readMappingStatus } from '../../src/postgres/mapping/mapping-status.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Builder } from '../../sync/builds/builder.ts';
 import { createFileBuilder, type FileBuilderOptions } from '../../sync/builds/file-builder.ts';
@@ -13,7 +14,6 @@ import {
   type FileStoreOptions,
 } from '../../sync/files/file-store.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
-import { readMappingFailures } from '../../sync/status/mapped-table-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker/worker.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 
@@ -66,7 +66,7 @@ export async function createTestWorker(
   metrics.followed({
     state: worker.state,
     instance,
-    readMappingFailures: () => readMappingFailures(database),
+    readMapping: () => readMappingStatus(database),
   });
   return {
     ...worker,

@@ -7,6 +7,7 @@ import type {
   PurchaseReader,
   QueuedRead,
 } from '../../domain/purchase-engine.ts';
+import { claimedInstant } from '../../postgres/connection/claimed-instant.ts';
 import {
   type Database,
   firstRow,
@@ -139,10 +140,9 @@ const withInstant = <Result>(
     async (connection) => {
       const replayed = await firstRow<{ instant: bigint | null }>(connection, replayedInstant);
       const readInstant = async () => {
-        const began = raw(microsecondsOf('transaction_timestamp()'));
         const row = await firstRow<{ instant: bigint }>(
           connection,
-          sql`select least(${replayed?.instant}::bigint, ${began}) as instant`,
+          sql`select least(${replayed?.instant}::bigint, ${raw(claimedInstant)}) as instant`,
         );
         return row?.instant ?? 0n;
       };

@@ -23,11 +23,11 @@ const oldestBegin = `
 const statement = sql`
     select ${raw(microsecondsOf('instant'))} as instant
     from (
-      select case
+      select least((select as_of from mapping_state), case
         when pg_is_in_recovery() then coalesce(pg_last_xact_replay_timestamp(), 'epoch') - ${raw(overlap)}
         when pg_has_role('pg_read_all_stats', 'usage') then ${raw(oldestBegin)}
         else clock_timestamp() - ${raw(overlap)}
-      end as instant
+      end) as instant
     ) as visible`;
 
 /**

@@ -34,6 +34,7 @@ export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
     'email_campaigns',
     'template_campaigns',
     'purchases',
+    'mapping_state',
   ].map((table) => [table, 'select'] as const);
   const counted = { rate_limits: 'select, insert, update, delete' };
   return { ...Object.fromEntries(read), ...(rateLimitStore === 'postgres' ? counted : {}) };

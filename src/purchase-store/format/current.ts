@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { encodeId } from '../../domain/public-id.ts';
 
-const instantText = z.string().regex(/^\d+$/).transform(BigInt);
+export const instantText = z.string().regex(/^\d+$/).transform(BigInt);
 
 /** A snapshot of the operational database, and the token that proves that its history includes it. */
 export const watermarkFields = {

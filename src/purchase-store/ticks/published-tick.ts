@@ -2,7 +2,13 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../../process/json-file.ts';
-import { namesIn, purchasesDirectory, stampOf, watermarkFields } from '../format/current.ts';
+import {
+  instantText,
+  namesIn,
+  purchasesDirectory,
+  stampOf,
+  watermarkFields,
+} from '../format/current.ts';
 import { layoutVersion } from '../format/layout.ts';
 import { isOfShard, type Shard, shardName } from './shard.ts';
 
@@ -52,6 +58,8 @@ const storedTick = z.object({
   fingerprint: z.string(),
   /** The identity of the database (postgres/source-identity.ts). */
   database: z.string(),
+  /** The instant of the worker's last poll: later than `asOf` while a mapping is behind. */
+  polledAt: instantText.optional(),
   /**
    * The ends of logs that have changed since `synced`. With 20 of them, a publication and its read take
    * 0.3 ms; with the logs of 10,000 organizations, 8 ms.

@@ -111,7 +111,7 @@ export class ServedOrganization {
     if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
     const tick = this.#options.ticks.of(this.id);
     const { asOf } = this.#instant.advance(opened.store.current, tick);
-    return { asOf, tickAsOf: tick?.asOf ?? asOf };
+    return { asOf, tickAsOf: tick?.polledAt ?? tick?.asOf ?? asOf };
   }
 
   get unavailability(): Unavailability {

@@ -1,0 +1,151 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Connection, Database } from '../connection/pool.ts';
+import { withConnection } from '../connection/pool.ts';
+import { createComparison } from './comparison.ts';
+import { mapChanges } from './map-changes.ts';
+import { type Mapped, nothingMapped } from './map-rows.ts';
+import {
+  keyTypeOf,
+  type MappedView,
+  type Mapping,
+  mappedViews,
+  numberTables,
+} from './mapping-definition.ts';
+import { inMappingTransaction } from './mapping-transaction.ts';
+import { readStructure } from './structure.ts';
+import { restoreTriggers } from './triggers.ts';
+
+/** Rows of one transaction of a copy. */
+const copiedAtOnce = 5_000;
+const lockTimeoutMs = 60_000;
+/** Writers of the shop wait behind a waiting lock, so it waits for a second, again and again. */
+const triggerLock = { timeoutMs: 1_000, attempts: 30 };
+
+export type ApplyOptions = {
+  readonly acceptDeletions: boolean;
+  /** Called after each transaction with the rows of both views that are compared so far. */
+  readonly onProgress: (rows: number) => void;
+  readonly signal: AbortSignal;
+};
+
+/**
+ * Creates what the mapping needs, and maps all rows. Idempotent: what exists stays, and only what differs
+ * is written, so an interrupted copy goes on where it was, as fast as rows are compared.
+ */
+export async function applyMapping(
+  database: Database,
+  mapping: Mapping,
+  { acceptDeletions, onProgress, signal }: ApplyOptions,
+): Promise<Mapped> {
+  await withConnection(
+    database,
+    async (connection) => {
+      await prepare(connection, mapping);
+      await restoreTriggersBetweenWriters(connection, signal);
+    },
+    signal,
+  );
+  const total = nothingMapped();
+  let structure = '';
+  let rows = 0;
+  const comparison = createComparison(mapping, { limit: copiedAtOnce, acceptDeletions });
+  for (let isDone = false; !isDone; ) {
+    const step = await inMappingTransaction(
+      database,
+      async (connection) => {
+        if (structure === '') structure = await readStructure(connection);
+        return comparison.step(connection);
+      },
+      { signal, lockTimeoutMs },
+    );
+    isDone = step === null;
+    rows += step?.rows ?? 0;
+    total.written += step?.written ?? 0;
+    total.deleted += step?.deleted ?? 0;
+    onProgress(rows);
+  }
+  await inMappingTransaction(
+    database,
+    async (connection) => {
+      await connection.query(
+        `update mapping_state set structure = $1, compared_at = now(),
+           copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
+        [structure],
+      );
+      await mapChanges(connection, mapping);
+    },
+    { signal, lockTimeoutMs },
+  );
+  return total;
+}
+
+async function prepare(connection: Connection, mapping: Mapping): Promise<void> {
+  await connection.query('begin');
+  try {
+    for (const view of mappedViews) await createNumbers(connection, mapping, view);
+    await connection.query('insert into mapping_state default values on conflict do nothing');
+    await connection.query('commit');
+  } catch (error) {
+    await connection.query('rollback').catch(() => {});
+    throw error;
+  }
+}
+
+async function restoreTriggersBetweenWriters(
+  connection: Connection,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await restoreTriggers(connection, triggerLock.timeoutMs);
+      return;
+    } catch (error) {
+      const isLocked = error instanceof pg.DatabaseError && error.code === '55P03';
+      if (!isLocked || attempt === triggerLock.attempts) throw error;
+      await sleep(triggerLock.timeoutMs, undefined, { signal });
+    }
+  }
+}
+
+/** A table with the type and collation of the view's external ids, or with its new type. */
+async function createNumbers(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+): Promise<void> {
+  const numbers = numberTables[view];
+  const isPurchases = view === 'mapped_purchases';
+  const type = keyTypeOf(mapping, view);
+  const customerType = keyTypeOf(mapping, 'mapped_customers');
+  await connection.query(
+    `create table if not exists ${numbers} as select external_id from ${view} with no data`,
+  );
+  await keepType(connection, numbers, 'external_id', type);
+  if (isPurchases) await keepType(connection, numbers, 'customer_external_id', customerType);
+  await connection.query(
+    `alter table ${numbers} add column if not exists id bigint not null;
+     create unique index if not exists ${numbers}_by_external_id on ${numbers} (external_id);
+     ${isPurchases ? `create index if not exists ${numbers}_by_customer on ${numbers} (customer_external_id)` : ''}`,
+  );
+}
+
+/** Adds a column, or gives it the type that external ids have now. */
+async function keepType(
+  connection: Connection,
+  table: string,
+  column: string,
+  type: string,
+): Promise<void> {
+  const { rows } = await connection.query<{ type: string }>(
+    `select format_type(atttypid, -1) as type from pg_attribute
+     where attrelid = to_regclass($1) and attname = $2 and not attisdropped`,
+    [table, column],
+  );
+  if (rows[0]?.type === type) return;
+  await connection.query(
+    rows.length === 0
+      ? `alter table ${table} add column ${column} ${type}`
+      : `alter table ${table} alter column ${column} type ${type} using ${column}::text::${type}`,
+  );
+}

@@ -1,0 +1,159 @@
+import type { Connection } from '../../connection/pool.ts';
+import { mappedRows } from '../mapped-rows.ts';
+import { keyTypeOf, type MappedView, type Mapping } from '../mapping-definition.ts';
+import type { RowTotal } from '../totals.ts';
+import type { SourceKeys } from './source-keys.ts';
+
+/** Labels whose values the summary counts. */
+export const summarizedLabels = ['payment_status', 'platform', 'status', 'currency'] as const;
+export type SummarizedLabel = (typeof summarizedLabels)[number];
+
+/** The most frequent values of each label that the summary has. */
+const maxValues = 20;
+const maxExamples = 3;
+
+/** External ids, as text, and how many there are. */
+export type CountedKeys = { readonly rows: number; readonly examples: readonly string[] };
+
+export type RefusedRows = CountedKeys & { readonly column: string; readonly reason: string };
+
+export type LabelCount = {
+  readonly column: SummarizedLabel;
+  /** Null for rows without one. */
+  readonly value: string | null;
+  readonly rows: number;
+  /** Distinct values of the column. */
+  readonly values: number;
+};
+
+/** What a view has, from one read of it. */
+export type RowSummary = {
+  readonly rows: number;
+  /** Rows without external_id. */
+  readonly nullKeys: number;
+  /** External ids of several rows. */
+  readonly duplicates: CountedKeys;
+  /** External ids that differ after a cast to text and back. */
+  readonly changedByText: CountedKeys;
+  readonly refused: readonly RefusedRows[];
+  readonly labels: readonly LabelCount[];
+  readonly totals: readonly RowTotal[];
+  /** Purchases without a customer, and of a customer that no row of mapped_customers has. */
+  readonly guests: { readonly withoutCustomer: number; readonly ofUnknownCustomer: number };
+  /** How many of the keys of each source are in the view. */
+  readonly found: readonly number[];
+};
+
+/** Reads the view once. Rejects with the error of a row that cannot be evaluated. */
+export async function summarizeRows(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  sources: readonly SourceKeys[],
+): Promise<RowSummary> {
+  const found = sources.map(
+    (_, index) =>
+      `(select count(*) from mapped where external_id::text = any ($${index + 1}::text[]))`,
+  );
+  const { rows } = await connection.query<{ summary: RowSummary }>(
+    `with ${mappedOnce(mapping, view)},
+     duplicates as materialized (
+       select external_id::text as key from mapped where external_id is not null
+       group by external_id having count(*) > 1
+     ),
+     changed_by_text as materialized (select external_id::text as key from mapped where is_changed_by_text),
+     refused as materialized (
+       select external_id::text as key, refusal[1] as column_name, refusal[2] as reason
+       from mapped where refusal is not null and external_id is not null
+     ),
+     labels as (${labelCounts(mapping, view)})
+     select json_build_object(
+       'rows', (select count(*) from mapped),
+       'nullKeys', (select count(*) from mapped where external_id is null),
+       'duplicates', ${countedKeys('duplicates')},
+       'changedByText', ${countedKeys('changed_by_text')},
+       'refused', (
+         select coalesce(json_agg(json_build_object(
+           'column', column_name, 'reason', reason, 'rows', rows, 'examples', array(
+             select key from refused
+             where refused.column_name = kinds.column_name and refused.reason = kinds.reason
+             limit ${maxExamples})
+         ) order by column_name, reason), '[]')
+         from (select column_name, reason, count(*) as rows from refused group by 1, 2) as kinds),
+       'labels', (
+         select coalesce(json_agg(json_build_object(
+           'column', column_name, 'value', value, 'rows', rows, 'values', values
+         ) order by column_number, rows desc, value), '[]')
+         from labels where position <= ${maxValues}),
+       'totals', (
+         select coalesce(json_agg(json_build_object(
+           'organization', organization_id::text, 'currency', currency, 'rows', rows, 'cents', cents::text
+         ) order by organization_id, currency), '[]')
+         from (
+           select organization_id, currency, count(*) as rows, sum(cents) as cents
+           from mapped where refusal is null group by 1, 2) as totals),
+       'guests', (
+         select json_build_object(
+           'withoutCustomer', count(*) filter (where customer = 'none'),
+           'ofUnknownCustomer', count(*) filter (where customer = 'unknown'))
+         from mapped where refusal is null),
+       'found', json_build_array(${found.join(', ')})
+     ) as summary`,
+    sources.map(({ keys }) => keys),
+  );
+  return (rows[0] as { summary: RowSummary }).summary;
+}
+
+const countedKeys = (relation: string): string =>
+  `json_build_object('rows', (select count(*) from ${relation}),
+     'examples', array(select key from ${relation} limit ${maxExamples}))`;
+
+/** The table expression `mapped`: of each row what the summary needs, with all columns evaluated. */
+function mappedOnce(mapping: Mapping, view: MappedView): string {
+  const { columns, selectList } = mappedRows(mapping, view);
+  const isPurchases = view === 'mapped_purchases';
+  const names = columns.map(({ name }) => name);
+  const labels = summarizedLabels.filter((name) => isPurchases && names.includes(name));
+  const type = keyTypeOf(mapping, view);
+  // `offset 0`, because Postgres would evaluate an expression of the view wherever it is used.
+  const rowsOf = (name: MappedView, list: string) =>
+    `(select ${list} from (select * from ${name} offset 0) as v offset 0)`;
+  const customers = `
+    customers as (
+      select external_id, organization_id
+      from ${rowsOf('mapped_customers', mappedRows(mapping, 'mapped_customers').selectList)} as rows
+      where refusal is null group by 1, 2
+    ),`;
+  return `${isPurchases ? customers : ''}
+    mapped as materialized (
+      select rows.external_id, rows.organization_id, rows.refusal,
+        num_nonnulls(${['external_id', ...names].map((name) => `rows.${name}`).join(', ')}) as evaluated,
+        rows.external_id::text::${type} is distinct from rows.external_id as is_changed_by_text,
+        ${isPurchases ? 'rows.purchase_value_in_cents' : 'null::bigint'} as cents,
+        ${labels.includes('currency') ? '' : 'null as currency,'}
+        ${labels.map((name) => `rows.${name},`).join(' ')}
+        ${isPurchases ? customerState : 'null'} as customer
+      from ${rowsOf(view, selectList)} as rows
+        ${isPurchases ? customersOfRows : ''}
+    )`;
+}
+
+const customersOfRows = `left join customers on customers.external_id = rows.customer_external_id
+          and customers.organization_id = rows.organization_id`;
+const customerState = `case when rows.customer_external_id is null then 'none'
+          when customers.external_id is null then 'unknown' else 'known' end`;
+
+function labelCounts(mapping: Mapping, view: MappedView): string {
+  const names = summarizedLabels.filter(
+    (name) => view === 'mapped_purchases' && mapping.views[view].has(name),
+  );
+  const counts = names.map(
+    (name, index) => `
+      select ${index} as column_number, '${name}' as column_name, ${name} as value, count(*) as rows,
+        count(*) over () as values, row_number() over (order by count(*) desc, ${name}) as position
+      from mapped where refusal is null group by ${name}`,
+  );
+  return counts.length === 0
+    ? `select 0 as column_number, '' as column_name, '' as value, 0 as rows, 0 as values, 0 as position where false`
+    : counts.join(' union all ');
+}

@@ -1,0 +1,134 @@
+import pg from 'pg';
+import type { Connection } from '../../connection/pool.ts';
+import { type MappedView, type MappingSource, mappedViews } from '../mapping-definition.ts';
+import type { SourceTable } from '../triggers.ts';
+import { error, type Finding, warning } from './finding.ts';
+import { nearestName } from './nearest-name.ts';
+import { isTable, type ReadRelation } from './read-relations.ts';
+import { organizationLine } from './view-columns.ts';
+
+const { escapeLiteral } = pg;
+
+/** The row of mapping_sources as a condition. */
+export const whereSource = ({ view, source, key }: MappingSource): string =>
+  `where view = ${escapeLiteral(view)} and source = ${escapeLiteral(source)} and key = ${escapeLiteral(key)};`;
+
+/** A table that mapping_sources names. */
+export type NamedTable = {
+  readonly oid: string;
+  /** With its schema, quoted. */
+  readonly name: string;
+  readonly kind: string;
+};
+
+/** Null if there is no relation of this name, or it is no name. */
+export async function findTable(
+  connection: Connection,
+  source: string,
+): Promise<NamedTable | null> {
+  const { rows } = await connection.query<NamedTable>(
+    `select pg_class.oid::text as oid, quote_ident(nspname) || '.' || quote_ident(relname) as name,
+       relkind as kind
+     from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+     where pg_class.oid = to_regclass($1)`,
+    [source],
+  );
+  return rows[0] ?? null;
+}
+
+const otherKinds: Readonly<Record<string, string>> = {
+  v: 'a view',
+  m: 'a materialized view',
+  f: 'a foreign table, whose changes Postgres does not see',
+};
+
+/** What is wrong with the name of a source. */
+export function checkTable(
+  { view, source, key }: MappingSource,
+  found: NamedTable | pg.DatabaseError | null,
+  relations: readonly ReadRelation[],
+  role: string,
+): Finding[] {
+  if (found !== null && !(found instanceof Error) && isTable(found)) return [];
+  if (found instanceof Error && found.code === '42501') {
+    const schema = /schema (\S+)/.exec(found.message)?.[1] ?? '…';
+    return [
+      error(
+        view,
+        `mapping_sources names ${source} for ${view}, which the role ${role} may not use.`,
+        `grant usage on schema ${schema} to ${role};`,
+      ),
+    ];
+  }
+  const tables = relations.filter((relation) => relation.view === view && isTable(relation));
+  const names = tables.map(({ name }) => name);
+  const problem =
+    found instanceof Error
+      ? `cannot be read: ${found.message}`
+      : found === null
+        ? 'does not exist'
+        : `is ${otherKinds[found.kind] ?? 'no table'}`;
+  const nearest = nearestName(source, names) ?? (names.length === 1 ? names[0] : undefined);
+  const row = whereSource({ view, source, key });
+  return [
+    error(
+      view,
+      `mapping_sources names ${source} for ${view}, which ${problem}.` +
+        (names.length > 0 ? ` The view reads ${names.join(', ')}.` : ''),
+      nearest === undefined
+        ? `delete from mapping_sources ${row}`
+        : `update mapping_sources set source = ${escapeLiteral(nearest)} ${row}`,
+    ),
+  ];
+}
+
+/** Views without a source, tables of views that no source names, and the table of organizations. */
+export function checkRelations(
+  relations: readonly ReadRelation[],
+  sources: readonly MappingSource[],
+  tables: readonly SourceTable[],
+  organizationId: string,
+): Finding[] {
+  return mappedViews.flatMap((view) => {
+    const findings: Finding[] = [];
+    const read = relations.filter((relation) => relation.view === view);
+    if (read.some(({ isOrganizations }) => isOrganizations)) {
+      findings.push(
+        error(
+          view,
+          `${view} reads the table organizations. If an organization is renamed, its rows would be deleted. ` +
+            'Write the number of organization_id instead.',
+          organizationLine(organizationId),
+        ),
+      );
+    }
+    const shopTables = read.filter((table) => isTable(table) && !table.isOrganizations);
+    if (!sources.some((source) => source.view === view)) {
+      findings.push(
+        error(
+          view,
+          `mapping_sources has no row for ${view}, so its changes would not be noticed.`,
+          insertSource(view, shopTables[0]),
+        ),
+      );
+      return findings;
+    }
+    const named = new Set(
+      tables.filter(({ keys }) => keys.some((key) => key.view === view)).map(({ oid }) => oid),
+    );
+    for (const table of shopTables.filter(({ oid }) => !named.has(oid))) {
+      findings.push(
+        warning(
+          view,
+          `${view} reads ${table.name}, which mapping_sources does not name. Only comparisons find its changes.`,
+          insertSource(view, { ...table, key: null }),
+        ),
+      );
+    }
+    return findings;
+  });
+}
+
+const insertSource = (view: MappedView, table: ReadRelation | undefined): string =>
+  'insert into mapping_sources (view, source, key) values ' +
+  `('${view}', ${escapeLiteral(table?.name ?? '…')}, ${escapeLiteral(table?.key ?? '…')});`;

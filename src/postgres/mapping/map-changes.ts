@@ -1,0 +1,59 @@
+import type { Connection } from '../connection/pool.ts';
+import { type Mapped, mapKeys, nothingMapped } from './map-rows.ts';
+import { type MappedView, type Mapping, mappedViews } from './mapping-definition.ts';
+import { readStructure } from './structure.ts';
+
+/** More changed keys than this are found by a comparison of all rows instead, in smaller transactions. */
+const maxKeys = 200_000;
+
+export type MappedChanges = Mapped & {
+  readonly keys: number;
+  /** A table was truncated, a key could not be logged, or too many rows have changed. */
+  readonly isComparisonAskedFor: boolean;
+  /** All rows are to be compared with the views, before later instants are claimed. */
+  readonly isComparisonDue: boolean;
+  /** The present one (structure.ts). */
+  readonly structure: string;
+};
+
+/**
+ * Maps the changes that the snapshot of the caller's transaction sees, and deletes their entries: those of
+ * transactions that commit later stay for the next call. Claims the instant of the snapshot, unless
+ * changes may have been missed since all rows were compared.
+ */
+export async function mapChanges(connection: Connection, mapping: Mapping): Promise<MappedChanges> {
+  const { keys, count, isComparisonAskedFor } = await takeChanges(connection);
+  const mapped = count === 0 ? nothingMapped() : await mapKeys(connection, mapping, keys);
+  const structure = await readStructure(connection);
+  // Until the comparison has ended, `structure` is null.
+  const { rows } = await connection.query<{ isComplete: boolean }>(
+    `update mapping_state as state
+     set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
+       structure = case when is_complete then structure end
+     from (select coalesce(structure = $1 and not $2, false) as is_complete from mapping_state) as now
+     returning is_complete as "isComplete"`,
+    [structure, isComparisonAskedFor],
+  );
+  const isComparisonDue = rows[0]?.isComplete !== true;
+  return { ...mapped, keys: count, isComparisonAskedFor, structure, isComparisonDue };
+}
+
+async function takeChanges(connection: Connection) {
+  const { rows } = await connection.query<{ view: MappedView; key: string | null }>(
+    `with taken as (
+       delete from mapping_changes
+       where ctid = any (array(select ctid from mapping_changes limit $1)) returning view, key
+     )
+     select view, key from taken group by view, key`,
+    [maxKeys],
+  );
+  const rest = rows.length === 0 ? null : await connection.query('delete from mapping_changes');
+  const keys = Object.fromEntries(
+    mappedViews.map((view) => [
+      view,
+      rows.flatMap((row) => (row.view === view && row.key !== null ? [row.key] : [])),
+    ]),
+  );
+  const isComparisonAskedFor = (rest?.rowCount ?? 0) > 0 || rows.some(({ key }) => key === null);
+  return { keys, count: rows.length, isComparisonAskedFor };
+}

@@ -1,0 +1,258 @@
+import pg from 'pg';
+import type { Connection } from '../connection/pool.ts';
+import { guardDeletions } from './deletions.ts';
+import { type Gone, type MapResult, mapStatement, type Selection } from './map-statement.ts';
+import {
+  keyTypeOf,
+  type MappedView,
+  type Mapping,
+  numberTables,
+  storedTables,
+} from './mapping-definition.ts';
+
+/** What a mapping has changed. */
+export type Mapped = {
+  written: number;
+  deleted: number;
+  /** Rows that the service refuses, and among them those for which the statement fails. */
+  refused: number;
+  failing: number;
+};
+
+export const nothingMapped = (): Mapped => ({
+  written: 0,
+  deleted: 0,
+  refused: 0,
+  failing: 0,
+});
+
+/** If more rows fail alone in one transaction, the view is at fault, and the call rejects. */
+const maxFailing = 100;
+
+/** Rows of one statement. */
+const keysAtOnce = 5_000;
+
+/**
+ * Maps the rows with these external ids of customers and of purchases, in the caller's transaction, which
+ * has one snapshot. Rows that are gone from the views are deleted unless the guard holds them
+ * (deletions.ts). A row that fails is recorded, and the others are mapped.
+ */
+export async function mapKeys(
+  connection: Connection,
+  mapping: Mapping,
+  keys: Readonly<Partial<Record<MappedView, readonly string[]>>>,
+  acceptDeletions = false,
+): Promise<Mapped> {
+  const mapped = nothingMapped();
+  const customers = await mapEach(
+    connection,
+    mapping,
+    'mapped_customers',
+    keys.mapped_customers ?? [],
+    mapped,
+  );
+  const removed = await deleteGone(connection, 'mapped_customers', customers.gone, acceptDeletions);
+  mapped.deleted += removed.length;
+  // Some have moved to another organization.
+  const again = await mapEach(connection, mapping, 'mapped_customers', removed, mapped);
+  const changed = [...customers.added, ...removed, ...again.added];
+  const purchases = new Set(keys.mapped_purchases);
+  for (const key of await purchasesOf(connection, mapping, changed)) purchases.add(key);
+  const { gone } = await mapEach(connection, mapping, 'mapped_purchases', [...purchases], mapped);
+  mapped.deleted += (
+    await deleteGone(connection, 'mapped_purchases', gone, acceptDeletions)
+  ).length;
+  return mapped;
+}
+
+/**
+ * Maps the next rows of a view, and returns those of the stored rows that the view lacks. A row that fails
+ * is recorded, and the others are mapped.
+ */
+export async function mapRange(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  range: Extract<Selection, { after: string | null }>,
+): Promise<
+  Mapped & { readonly selected: number; readonly last: string | null; readonly gone: Gone }
+> {
+  const mapped = nothingMapped();
+  const found = await attempt(connection, mapping, view, range);
+  if (found instanceof Error) {
+    const keys = await keysOf(connection, mapping, view, range);
+    const { gone } = await mapEach(connection, mapping, view, keys, mapped);
+    return { ...mapped, selected: keys.length, last: keys.at(-1) ?? null, gone };
+  }
+  count(mapped, found);
+  if (view === 'mapped_customers' && found.added.length > 0) {
+    const purchases = await purchasesOf(connection, mapping, found.added);
+    await mapEach(connection, mapping, 'mapped_purchases', purchases, mapped);
+  }
+  return { ...mapped, selected: Number(found.selected), last: found.last, gone: found.gone };
+}
+
+async function mapEach(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  keys: readonly string[],
+  mapped: Mapped,
+): Promise<{ readonly added: string[]; readonly gone: Gone[number][] }> {
+  const all = { added: [] as string[], gone: [] as Gone[number][] };
+  for (let begin = 0; begin < keys.length; begin += keysAtOnce) {
+    const part = keys.slice(begin, begin + keysAtOnce);
+    const { added, gone } = await mapOrIsolate(connection, mapping, view, part, mapped);
+    all.added.push(...added);
+    all.gone.push(...gone);
+  }
+  return all;
+}
+
+/** Halves the rows until those that fail are alone. */
+async function mapOrIsolate(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  keys: readonly string[],
+  mapped: Mapped,
+): Promise<{ readonly added: readonly string[]; readonly gone: Gone }> {
+  const found = await attempt(connection, mapping, view, { keys });
+  if (!(found instanceof Error)) {
+    count(mapped, found);
+    if (Number(found.selected) < keys.length) await forgetFailures(connection, mapping, view, keys);
+    return found;
+  }
+  const [key] = keys;
+  if (keys.length === 1 && key !== undefined) {
+    await recordFailure(connection, view, key, found);
+    mapped.refused += 1;
+    mapped.failing += 1;
+    if (mapped.failing > maxFailing) throw found;
+    return { added: [], gone: [] };
+  }
+  const middle = Math.ceil(keys.length / 2);
+  const first = await mapOrIsolate(connection, mapping, view, keys.slice(0, middle), mapped);
+  const second = await mapOrIsolate(connection, mapping, view, keys.slice(middle), mapped);
+  return { added: [...first.added, ...second.added], gone: [...first.gone, ...second.gone] };
+}
+
+/** The result, or the error of a row. Rejects with other errors. */
+async function attempt(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  selection: Selection,
+): Promise<MapResult | pg.DatabaseError> {
+  await connection.query('savepoint rows');
+  try {
+    const { text, values } = mapStatement(mapping, view, selection);
+    const { rows } = await connection.query<MapResult>(text, [...values]);
+    await connection.query('release savepoint rows');
+    return rows[0] as MapResult;
+  } catch (error) {
+    if (!isRowError(error)) throw error;
+    await connection.query('rollback to savepoint rows');
+    return error;
+  }
+}
+
+/** Data that cannot be converted, a violated constraint, or an exception of a function of the view. */
+const isRowError = (error: unknown): error is pg.DatabaseError =>
+  error instanceof pg.DatabaseError && /^(21|22|23|P0)/.test(error.code ?? '');
+
+const count = (mapped: Mapped, { written, refused }: MapResult): void => {
+  mapped.written += Number(written);
+  mapped.refused += Number(refused);
+};
+
+async function keysOf(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  { after, limit }: Extract<Selection, { after: string | null }>,
+): Promise<string[]> {
+  const isAfter = after === null ? '' : `where external_id > $2::${keyTypeOf(mapping, view)}`;
+  const { rows } = await connection.query<{ key: string }>(
+    `select external_id::text as key from ${view} ${isAfter} order by external_id limit $1`,
+    after === null ? [limit] : [limit, after],
+  );
+  return rows.map(({ key }) => key);
+}
+
+/** External ids of purchases that name these customers. */
+async function purchasesOf(
+  connection: Connection,
+  mapping: Mapping,
+  customers: readonly string[],
+): Promise<string[]> {
+  if (customers.length === 0) return [];
+  const { rows } = await connection.query<{ key: string }>(
+    `select external_id::text as key from purchase_numbers
+     where customer_external_id = any ($1::text[]::${keyTypeOf(mapping, 'mapped_customers')}[])`,
+    [customers],
+  );
+  return rows.map(({ key }) => key);
+}
+
+/** Returns the external ids of the deleted rows. */
+async function deleteGone(
+  connection: Connection,
+  view: MappedView,
+  gone: Gone,
+  accept: boolean,
+): Promise<string[]> {
+  if (gone.length === 0) return [];
+  const allowed = accept ? gone : await guardDeletions(connection, view, gone);
+  const ids = allowed.map(({ id }) => id);
+  await connection.query(
+    `with deleted as (
+       delete from ${storedTables[view]} where id = any ($1::bigint[]) returning organization_id
+     )
+     update mapped_organizations as known set are_totals_due = true
+     from deleted where known.organization_id = deleted.organization_id`,
+    [ids],
+  );
+  return allowed.map(({ key }) => key);
+}
+
+/** Removes failures of rows that the view no longer has. */
+async function forgetFailures(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  keys: readonly string[],
+): Promise<void> {
+  await connection.query(
+    `delete from mapping_failures where view = $1 and external_id = any ($2::text[])
+       and external_id not in (
+         select external_id::text from ${view}
+         where external_id = any ($2::text[]::${keyTypeOf(mapping, view)}[]))`,
+    [view, keys],
+  );
+}
+
+async function recordFailure(
+  connection: Connection,
+  view: MappedView,
+  key: string,
+  { code, column, constraint, message }: pg.DatabaseError,
+): Promise<void> {
+  const isRepeated = code === '21000' || constraint === `${numberTables[view]}_by_external_id`;
+  const own = constraint === undefined ? withoutValues(code, message) : `violates ${constraint}`;
+  const reason = isRepeated ? 'has several rows in the view' : own;
+  await connection.query(
+    `insert into mapping_failures as failure (view, external_id, column_name, reason)
+     values ($1, $2, $3, $4)
+     on conflict (view, external_id) do update
+       set column_name = excluded.column_name, reason = excluded.reason, failed_at = now()
+       where (failure.column_name, failure.reason) is distinct from (excluded.column_name, excluded.reason)`,
+    [view, key, column ?? null, reason],
+  );
+}
+
+/** Postgres quotes values. Those in a message of the shop's own functions are not known. */
+export const withoutValues = (code: string | undefined, message: string): string =>
+  code?.startsWith('P0') === true
+    ? 'raises an exception'
+    : message.replace(/: ".*"$/s, '').replace(/"[^"]*"/g, '…');

@@ -1,0 +1,38 @@
+import { type Connection, type Database, withConnection } from '../connection/pool.ts';
+
+type TransactionOptions = {
+  readonly signal?: AbortSignal | undefined;
+  readonly lockTimeoutMs?: number;
+  readonly nowait?: boolean;
+};
+
+/**
+ * Runs `work` in one snapshot, while no other process maps. The locks precede the snapshot: one from
+ * before the end of TRUNCATE sees an empty table. They wait for at most `lockTimeoutMs`; with `nowait`,
+ * the call rejects at once with SQLSTATE 55P03 if another process maps.
+ */
+export const inMappingTransaction = <Result>(
+  database: Database,
+  work: (connection: Connection) => Promise<Result>,
+  { signal, lockTimeoutMs = 5_000, nowait = false }: TransactionOptions = {},
+): Promise<Result> =>
+  withConnection(
+    database,
+    async (connection) => {
+      await connection.query('begin isolation level repeatable read');
+      try {
+        await connection.query(
+          `set local lock_timeout = ${lockTimeoutMs};
+           lock table mapping_held_deletions in share update exclusive mode ${nowait ? 'nowait' : ''};
+           lock table mapped_customers, mapped_purchases in access share mode`,
+        );
+        const result = await work(connection);
+        await connection.query('commit');
+        return result;
+      } catch (error) {
+        await connection.query('rollback').catch(() => {});
+        throw error;
+      }
+    },
+    signal,
+  );

@@ -1,0 +1,64 @@
+import pg from 'pg';
+import type { MappedView, MappingSource } from './mapping-definition.ts';
+
+const { escapeLiteral } = pg;
+
+type Key = Pick<MappingSource, 'view' | 'key'>;
+
+export type TriggerFunction = {
+  readonly body: string;
+  /** The rest of its definition. */
+  readonly options: string;
+};
+
+/**
+ * The trigger function of a source table: appends the keys of changed rows to mapping_changes. Where a key
+ * fails, as after its column was renamed, its view is compared instead: no write of the shop fails. A
+ * search path of its own costs an insert of one row a fifth, and a column needs none.
+ */
+export function triggerFunction(
+  schema: string,
+  table: string,
+  keys: readonly Key[],
+): TriggerFunction {
+  const changes = `${schema}.mapping_changes`;
+  const compare = (view: MappedView) =>
+    `insert into ${changes} (view) values (${escapeLiteral(view)});`;
+  const changed = (...rows: string[]) =>
+    keys
+      .map(({ view, key }) => {
+        const selects = rows.map(
+          (each) =>
+            `select ${escapeLiteral(view)}, keys.key::text ${keysFrom(key, table, each)}
+             where keys.key is not null`,
+        );
+        return `begin insert into ${changes} (view, key) ${selects.join(' union ')};
+          exception when others then ${compare(view)} end;`;
+      })
+      .join('\n');
+  const body = `
+begin
+  if tg_level = 'ROW' then
+    if tg_op <> 'INSERT' then ${changed('(select (old).*)')} end if;
+    if tg_op <> 'DELETE' then ${changed('(select (new).*)')} end if;
+  elsif tg_op = 'INSERT' then ${changed('new_rows')}
+  elsif tg_op = 'UPDATE' then ${changed('old_rows', 'new_rows')}
+  elsif tg_op = 'DELETE' then ${changed('old_rows')}
+  else ${keys.map(({ view }) => compare(view)).join('\n')}
+  end if;
+  return null;
+end`;
+  const areColumns = keys.every(({ key }) => isColumn(key));
+  const path = areColumns ? '' : `set search_path = ${schema}, pg_temp`;
+  return { body, options: `language plpgsql security definer ${path}` };
+}
+
+/** No search path can change what it means. */
+const isColumn = (key: string): boolean => /^\s*("[^"]+"|[a-z_][a-z0-9_]*)\s*$/i.test(key);
+
+/** SQL of the keys of rows, with the name of their table as the alias. */
+export function keysFrom(key: string, table: string, rows: string): string {
+  const query = /^\s*(select|with|values)\b/i.test(key) ? key : `select ${key}`;
+  const alias = table.replace(/^("([^"]|"")*"|[^".]*)\./, '');
+  return `from ${rows} as ${alias} cross join lateral (${query}) as keys (key)`;
+}

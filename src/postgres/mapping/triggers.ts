@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+import type { Connection, Database } from '../connection/pool.ts';
+import type { MappingSource } from './mapping-definition.ts';
+import { triggerNames } from './structure.ts';
+import { triggerFunction } from './trigger-function.ts';
+
+const { escapeIdentifier, escapeLiteral } = pg;
+
+// Statement triggers log what sessions write, and a row trigger for replicas what logical replication
+// applies, as in capture.sql.
+
+/** A table of the shop: a source, or a partition or child of one. */
+export type SourceTable = {
+  readonly oid: string;
+  /** With its schema, quoted. */
+  readonly name: string;
+  /** The table that mapping_sources names, and what it says of it. */
+  readonly root: string;
+  readonly keys: readonly Pick<MappingSource, 'view' | 'key'>[];
+  /** `p` for a partitioned table. */
+  readonly kind: string;
+  /** Whether they are enabled, by name. */
+  readonly triggers: Readonly<Record<string, boolean>>;
+  readonly isOwned: boolean;
+};
+
+/** The tables of the sources that exist, with their partitions and children. */
+export async function readSourceTables(connection: Connection | Database): Promise<SourceTable[]> {
+  const { rows } = await connection.query<SourceTable>(
+    `with recursive roots as (
+       select to_regclass(source)::oid as root,
+         json_agg(json_build_object('view', view, 'key', key) order by view, key) as keys
+       from mapping_sources where to_regclass(source) is not null group by 1
+     ), tables (oid, root) as (
+       select root, root from roots
+       union
+       select inhrelid, root from pg_inherits join tables on inhparent = tables.oid
+     )
+     select pg_class.oid::text as oid, quote_ident(nspname) || '.' || quote_ident(relname) as name,
+       (select quote_ident(nspname) || '.' || quote_ident(relname)
+        from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+        where pg_class.oid = root) as root, roots.keys, relkind as kind,
+       coalesce((
+         select json_object_agg(tgname, tgenabled in ('O', 'A') or (tgname = $2 and tgenabled = 'R'))
+         from pg_trigger where tgrelid = pg_class.oid and tgname = any ($1)), '{}') as triggers,
+       pg_has_role(relowner, 'usage') as "isOwned"
+     from tables join roots using (root) join pg_class using (oid)
+       join pg_namespace on pg_namespace.oid = relnamespace
+     order by root, (tables.oid = root) desc, name`,
+    [Object.values(triggerNames), triggerNames.replica],
+  );
+  return rows;
+}
+
+/** The triggers that a table should have. Only its owner may enable one for replicas. */
+const triggersFor = ({ kind, isOwned }: SourceTable): (keyof typeof triggerNames)[] => [
+  'insert',
+  'update',
+  'delete',
+  'truncate',
+  // Postgres fires row triggers of partitions alone.
+  ...(isOwned && kind !== 'p' ? (['replica'] as const) : []),
+];
+
+/** Whether all changes of the table's rows are logged. */
+export const isTriggered = (table: SourceTable): boolean =>
+  triggersFor(table).every((event) => table.triggers[triggerNames[event]] === true);
+
+/**
+ * Creates the functions and triggers that are missing or differ, as of new partitions, and returns the
+ * tables with new ones. Rejects without the right to, and if a writer keeps a table locked.
+ */
+export async function restoreTriggers(
+  connection: Connection,
+  lockTimeoutMs: number,
+): Promise<string[]> {
+  const tables = await readSourceTables(connection);
+  await connection.query('begin');
+  try {
+    await connection.query(`set local lock_timeout = ${lockTimeoutMs}`);
+    await dropTriggers(connection, tables);
+    await createFunctions(connection, tables);
+    const lacking = tables.filter((table) => !isTriggered(table));
+    for (const table of lacking) await createTriggers(connection, table);
+    await connection.query('commit');
+    return lacking.map(({ name }) => name);
+  } catch (error) {
+    await connection.query('rollback').catch(() => {});
+    throw error;
+  }
+}
+
+/** Creates the functions of sources whose keys have changed. */
+async function createFunctions(
+  connection: Connection,
+  tables: readonly SourceTable[],
+): Promise<void> {
+  const { rows } = await connection.query<{ schema: string }>(
+    'select quote_ident(current_schema()) as schema',
+  );
+  const schema = rows[0]?.schema ?? 'public';
+  for (const { root, keys } of new Map(tables.map((table) => [table.root, table])).values()) {
+    const { body, options } = triggerFunction(schema, root, keys);
+    const known = await connection.query(
+      `select from pg_proc where pronamespace = current_schema()::regnamespace and proname = $1 and prosrc = $2`,
+      [functionName(root), body],
+    );
+    if (known.rowCount !== 0) continue;
+    await connection.query(
+      `create or replace function ${escapeIdentifier(functionName(root))}() returns trigger
+       ${options} as ${escapeLiteral(body)}`,
+    );
+  }
+}
+
+/** Creates the triggers that a table lacks, and enables those that are disabled. */
+async function createTriggers(connection: Connection, table: SourceTable): Promise<void> {
+  const calls = escapeIdentifier(functionName(table.root));
+  for (const event of triggersFor(table)) {
+    const name = triggerNames[event];
+    const isEnabled = table.triggers[name];
+    if (isEnabled === true) continue;
+    if (isEnabled === undefined) {
+      const when = triggerEvents[event].replace('$', () => table.name);
+      await connection.query(`create trigger ${name} after ${when} execute function ${calls}()`);
+    }
+    if (event === 'replica') {
+      await connection.query(`alter table ${table.name} enable replica trigger ${name}`);
+    } else if (isEnabled === false) {
+      await connection.query(`alter table ${table.name} enable trigger ${name}`);
+    }
+  }
+}
+
+const triggerEvents: Readonly<Record<keyof typeof triggerNames, string>> = {
+  insert: 'insert on $ referencing new table as new_rows for each statement',
+  update: 'update on $ referencing old table as old_rows new table as new_rows for each statement',
+  delete: 'delete on $ referencing old table as old_rows for each statement',
+  truncate: 'truncate on $ for each statement',
+  replica: 'insert or update or delete on $ for each row',
+};
+
+/**
+ * Removes the triggers and functions of all but these tables, in the caller's transaction. Returns the
+ * number of triggers.
+ */
+export async function dropTriggers(
+  connection: Connection,
+  tables: readonly SourceTable[] = [],
+): Promise<number> {
+  const { rows } = await connection.query<{ statement: string; triggers: number }>(
+    `select format('drop function %s cascade', pg_proc.oid::regprocedure) as statement,
+       (select count(*)::int from pg_trigger where tgfoid = pg_proc.oid and tgparentid = 0) as triggers
+     from pg_proc where pronamespace = current_schema()::regnamespace
+       and proname like 'map\\_rows\\_of %' and proname <> all ($1)`,
+    [tables.map(({ root }) => functionName(root))],
+  );
+  for (const { statement } of rows) await connection.query(statement);
+  return rows.reduce((sum, { triggers }) => sum + triggers, 0);
+}
+
+/** Postgres cuts names at 63 bytes. */
+function functionName(root: string): string {
+  const name = `map_rows_of ${root}`;
+  if (Buffer.byteLength(name) <= 63) return name;
+  return `map_rows_of ${createHash('md5').update(root).digest('hex')}`;
+}

@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Logger } from 'pino';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { withoutValues } from '../../src/postgres/mapping/map-rows.ts';
+import { backoffMs } from '../../src/process/backoff.ts';
+import { describeFailure, type Failure } from '../describe-failure.ts';
+import { every } from '../worker/timers.ts';
+import { isContention } from './contention.ts';
+import { createMappingRound } from './mapping-round.ts';
+import { createTotals } from './totals.ts';
+
+export type Mapper = {
+  /** Maps all changes of the shop's tables, and compares all rows if that is due. */
+  once(): Promise<void>;
+  /** Maps changes until the signal is aborted, and compares rows continuously at a low share of the time. */
+  run(signal: AbortSignal): Promise<void>;
+};
+
+export type MapperOptions = {
+  readonly database: Database;
+  readonly pollIntervalMs: number;
+  readonly log: Logger;
+};
+
+/** Between two looks whether the database has a mapping. */
+const unmappedIntervalMs = 1_000;
+/** Without changes, later instants are claimed this often. */
+const claimIntervalMs = 500;
+const totalsIntervalMs = 1_000;
+/** The share of the time that comparisons take which nothing has asked for. */
+const comparisonShare = 0.05;
+
+/**
+ * Maps the shop's own tables to those of the service (docs/your-data.md). Workers of other data folders
+ * and shards may do the same: one transaction maps at a time.
+ */
+export function createMapper({ database, pollIntervalMs, log }: MapperOptions): Mapper {
+  const round = createMappingRound(database, log);
+  const totals = createTotals(database, log);
+  const isClaimDue = every(claimIntervalMs);
+  let nextComparisonAt = 0;
+
+  /** Returns how long to wait for the next one. */
+  const follow = async (signal: AbortSignal): Promise<number> => {
+    const state = await readState(database);
+    if (!state.isMapped) return unmappedIntervalMs;
+    const isComparing = round.isComparisonDue() || performance.now() >= nextComparisonAt;
+    if (!state.isChanged && !isComparing && !isClaimDue()) return pollIntervalMs;
+    const startedAt = performance.now();
+    await round.run({ isComparing, signal });
+    if (!isComparing) return pollIntervalMs;
+    if (round.isComparisonDue()) return 0;
+    nextComparisonAt = startedAt + (performance.now() - startedAt) / comparisonShare;
+    return pollIntervalMs;
+  };
+
+  const repeat = async (
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<number>,
+  ): Promise<void> => {
+    let failures = 0;
+    let known = '';
+    while (!signal.aborted) {
+      let pauseMs = pollIntervalMs;
+      try {
+        pauseMs = await work(signal);
+        failures = 0;
+        known = '';
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!isContention(error)) {
+          failures += 1;
+          pauseMs = backoffMs(failures, 5_000);
+          const { message, advice } = describeMappingFailure(error);
+          if (message !== known) log.error({ advice }, message);
+          known = message;
+          await round.noteProblem(`${message} ${advice}`).catch(() => {});
+        }
+      }
+      await sleep(pauseMs, undefined, { signal }).catch(() => {});
+    }
+  };
+
+  return {
+    async once() {
+      const { signal } = new AbortController();
+      if (!(await readState(database)).isMapped) return;
+      do await round.run({ isComparing: round.isComparisonDue(), signal });
+      while (round.isComparisonDue() || (await readState(database)).isChanged);
+      await totals.refreshDue();
+    },
+    async run(signal) {
+      await Promise.all([
+        repeat(signal, follow),
+        repeat(signal, async () => {
+          await totals.refreshDue();
+          return totalsIntervalMs;
+        }),
+      ]);
+    },
+  };
+}
+
+async function readState(database: Database) {
+  const { rows } = await database.query<{ isMapped: boolean; isChanged: boolean }>({
+    name: 'read-mapping-state',
+    text: `select exists (select from mapping_state where copied_at is not null) as "isMapped",
+      exists (select from mapping_changes) as "isChanged"`,
+  });
+  return rows[0] ?? { isMapped: false, isChanged: false };
+}
+
+export function describeMappingFailure(error: unknown): Failure {
+  if (error instanceof pg.DatabaseError && /^(42|0A|2[123]|P0)/.test(error.code ?? '')) {
+    // Names of columns and tables, or values.
+    const isOfView = /^(42|0A)/.test(error.code ?? '');
+    const text = isOfView ? error.message : withoutValues(error.code, error.message);
+    return {
+      message: `The shop's tables cannot be mapped: ${text}.`,
+      advice: 'Run `npm run mapping -- check`, and then `npm run mapping -- apply`.',
+    };
+  }
+  return describeFailure(error);
+}

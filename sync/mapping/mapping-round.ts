@@ -1,0 +1,129 @@
+import type { Logger } from 'pino';
+import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
+import { type Comparison, createComparison } from '../../src/postgres/mapping/comparison.ts';
+import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
+import { type Mapping, readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
+import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
+import { restoreTriggers } from '../../src/postgres/mapping/triggers.ts';
+import { errorText } from '../../src/process/error-text.ts';
+import { isContention } from './contention.ts';
+
+/** Rows of one step, so that changes wait for few tenths of a second. */
+const comparedAtOnce = 2_000;
+/** A trigger that waits for a writer makes later writers wait. */
+const triggerLockTimeoutMs = 2_000;
+
+type Options = {
+  /** Whether a step of a comparison follows the changes. */
+  readonly isComparing: boolean;
+  readonly signal: AbortSignal;
+};
+
+/** A comparison of all rows that runs. */
+type Running = {
+  readonly comparison: Comparison;
+  /** The structure at its begin. */
+  readonly structure: string;
+  /** Another one is to follow, because rows may have changed without a logged key. */
+  isRepeated: boolean;
+  corrected: number;
+};
+
+/** One transaction after the other that maps changes, and compares rows. */
+export function createMappingRound(database: Database, log: Logger) {
+  let known: { readonly mapping: Mapping; readonly structure: string } | null = null;
+  let running: Running | null = null;
+  let isDue = false;
+  let problem: string | null = null;
+  let missingTriggers: string | null = null;
+
+  const run = async ({ isComparing, signal }: Options): Promise<void> => {
+    if (isComparing && running === null && isDue) await restore();
+    const before = known;
+    try {
+      await inMappingTransaction(
+        database,
+        async (connection) => {
+          const mapping = before?.mapping ?? (await readMapping(connection));
+          const changes = await mapChanges(connection, mapping);
+          const { structure, isComparisonDue, isComparisonAskedFor } = changes;
+          // A changed view may have other columns.
+          known = before !== null && before.structure !== structure ? null : { mapping, structure };
+          isDue = isComparisonDue;
+          if (running !== null && (isComparisonAskedFor || structure !== running.structure)) {
+            running.isRepeated = true;
+          }
+          if (!isComparing || known === null) return;
+          running ??= {
+            comparison: createComparison(mapping, { limit: comparedAtOnce }),
+            structure,
+            isRepeated: false,
+            corrected: 0,
+          };
+          const step = await running.comparison.step(connection);
+          if (step !== null) running.corrected += step.written + step.deleted;
+          else await end(connection, running);
+        },
+        { signal, nowait: true },
+      );
+    } catch (error) {
+      // Otherwise a step may be committed or not.
+      if (!isContention(error)) {
+        running = null;
+        known = null;
+      }
+      throw error;
+    }
+    if (problem !== missingTriggers) await noteProblem(missingTriggers);
+  };
+
+  const end = async (
+    connection: Pick<Database, 'query'>,
+    { structure, isRepeated, corrected }: Running,
+  ): Promise<void> => {
+    running = null;
+    isDue = isRepeated;
+    if (corrected > 0)
+      log.warn({ rows: corrected }, 'rows differed from their views, and were corrected');
+    await connection.query(
+      `update mapping_state set compared_at = now(), structure = case when $1 then structure else $2 end,
+         repaired = repaired + $3, repaired_at = case when $3 > 0 then now() else repaired_at end`,
+      [isRepeated, structure, corrected],
+    );
+  };
+
+  /** New partitions, and tables whose triggers were dropped or disabled. */
+  const restore = async (): Promise<void> => {
+    try {
+      const restored = await withConnection(database, (connection) =>
+        restoreTriggers(connection, triggerLockTimeoutMs),
+      );
+      if (restored.length > 0) log.info({ tables: restored }, 'created triggers of mapped tables');
+      missingTriggers = null;
+    } catch (error) {
+      missingTriggers =
+        `Tables lack triggers of the mapping, and changes are found only by comparisons: ` +
+        `${errorText(error)}. Run \`npm run mapping -- apply\` as their owner.`;
+    }
+  };
+
+  /** Writes the problem for `status`, if it is another one. */
+  const noteProblem = async (text: string | null): Promise<void> => {
+    if (text === problem) return;
+    await database.query(
+      `update mapping_state set problem = $1, problem_since = case when $1::text is null then null else now() end`,
+      [text],
+    );
+    problem = text;
+  };
+
+  return {
+    /** Maps what has changed. Rejects with SQLSTATE 55P03 while another process maps. */
+    run,
+    /** Whether rows are to be compared at once. */
+    isComparisonDue: (): boolean => isDue,
+    noteProblem,
+  };
+}
+
+export type Round = ReturnType<typeof createMappingRound>;
