@@ -13,6 +13,7 @@ import { growth } from './suites/growth.ts';
 import { http } from './suites/http/http.ts';
 import { lists } from './suites/lists/lists.ts';
 import { load } from './suites/load.ts';
+import { mapping } from './suites/mapping/mapping.ts';
 import { micro } from './suites/micro.ts';
 import { noisyNeighbor } from './suites/noisy-neighbor.ts';
 import { opening } from './suites/opening.ts';
@@ -34,6 +35,7 @@ const suites: readonly Suite[] = [
   load,
   freshness,
   writes,
+  mapping,
   memory,
   changes,
   organizations,

@@ -12,7 +12,7 @@ const run = promisify(execFile);
 
 const suites = [
   ...['engines', 'micro', 'writes', 'growth', 'time-zones', 'http', 'lists', 'load', 'freshness'],
-  ...['memory', 'changes', 'organizations', 'steps', 'export', 'reports'],
+  ...['memory', 'changes', 'organizations', 'steps', 'export', 'reports', 'mapping'],
 ];
 
 const it = test
@@ -123,7 +123,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(
-      'engines, growth, time-zones, http, micro, steps, lists, reports, load, freshness, writes, memory, changes, organizations, opening, noisy-neighbor, export, all-engines',
+      'engines, growth, time-zones, http, micro, steps, lists, reports, load, freshness, writes, mapping, memory, changes, organizations, opening, noisy-neighbor, export, all-engines',
     );
   });
 });

@@ -6,6 +6,7 @@ import { defineSuite } from '../../runner/suite.ts';
 import { createDatabase } from '../../setup/postgres.ts';
 import { seedShop } from '../../setup/shops.ts';
 import { readUpdateCounts, switchTriggers, type TriggerState } from './change-log-triggers.ts';
+import { measureMappedWrites } from './mapped-writes.ts';
 import { createPurchaseWrites, type PurchaseWrite } from './purchase-writes.ts';
 
 /** After these rounds, the pages of the updated rows have free space. */
@@ -13,7 +14,8 @@ const warmUps = 2;
 
 export const writes = defineSuite({
   name: 'writes',
-  description: "the cost of the change log's triggers for writers of purchases",
+  description:
+    'the cost of triggers for writers: of the change log, and of a mapping of own tables',
   isQuick: true,
   defaults: { purchases: 200_000, rounds: 20, seed: 42 },
   async run({ options: { purchases, rounds, seed }, scope, server }) {
@@ -42,6 +44,9 @@ export const writes = defineSuite({
         ),
       );
     });
+    const mapped = await withConnection(database.pool, (connection) =>
+      measureMappedWrites(connection, purchases, { rounds, warmUps, signal: scope.signal }),
+    );
     const share = (value: number | null) => (value === null ? '' : percent(value));
     return {
       text: [
@@ -54,9 +59,15 @@ export const writes = defineSuite({
           'HOT without': ({ hotShare }) => share(hotShare.without),
           with: ({ hotShare }) => share(hotShare.with),
         }),
+        tableOf(mapped, {
+          "ms per statement, a shop's own tables": ({ write }) => write,
+          'without mapping': ({ without }) => spread(without, 2),
+          'with mapping': (figure) => spread(figure.with, 2),
+          ratio: ({ ratio }) => spread(ratio, 2),
+        }),
         'One connection, synchronous_commit off, no running worker.',
       ],
-      figures: { figures },
+      figures: { figures, mapped },
     };
   },
 });
