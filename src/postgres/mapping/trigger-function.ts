@@ -14,7 +14,8 @@ export type TriggerFunction = {
 /**
  * The trigger function of a source table: appends the keys of changed rows to mapping_changes. Where a key
  * fails, as after its column was renamed, its view is compared instead: no write of the shop fails. A
- * search path of its own costs an insert of one row a fifth, and a column needs none.
+ * search path of its own costs an insert of one row a fifth, and a column needs none: types and operators
+ * have their schema, because a writer may set a path whose own ones would run as the owner.
  */
 export function triggerFunction(
   schema: string,
@@ -29,7 +30,7 @@ export function triggerFunction(
       .map(({ view, key }) => {
         const selects = rows.map(
           (each) =>
-            `select ${escapeLiteral(view)}, keys.key::text ${keysFrom(key, table, each)}
+            `select ${escapeLiteral(view)}, keys.key::pg_catalog.text ${keysFrom(key, table, each)}
              where keys.key is not null`,
         );
         return `begin insert into ${changes} (view, key) ${selects.join(' union ')};
@@ -38,12 +39,12 @@ export function triggerFunction(
       .join('\n');
   const body = `
 begin
-  if tg_level = 'ROW' then
-    if tg_op <> 'INSERT' then ${changed('(select (old).*)')} end if;
-    if tg_op <> 'DELETE' then ${changed('(select (new).*)')} end if;
-  elsif tg_op = 'INSERT' then ${changed('new_rows')}
-  elsif tg_op = 'UPDATE' then ${changed('old_rows', 'new_rows')}
-  elsif tg_op = 'DELETE' then ${changed('old_rows')}
+  if tg_level ${equals} 'ROW' then
+    if not tg_op ${equals} 'INSERT' then ${changed('(select (old).*)')} end if;
+    if not tg_op ${equals} 'DELETE' then ${changed('(select (new).*)')} end if;
+  elsif tg_op ${equals} 'INSERT' then ${changed('new_rows')}
+  elsif tg_op ${equals} 'UPDATE' then ${changed('old_rows', 'new_rows')}
+  elsif tg_op ${equals} 'DELETE' then ${changed('old_rows')}
   else ${keys.map(({ view }) => compare(view)).join('\n')}
   end if;
   return null;
@@ -52,6 +53,8 @@ end`;
   const path = areColumns ? '' : `set search_path = ${schema}, pg_temp`;
   return { body, options: `language plpgsql security definer ${path}` };
 }
+
+const equals = 'operator(pg_catalog.=)';
 
 /** No search path can change what it means. */
 const isColumn = (key: string): boolean => /^\s*("[^"]+"|[a-z_][a-z0-9_]*)\s*$/i.test(key);
