@@ -80,3 +80,15 @@ it('logs keys as the owner of the function, whatever the search path of a writer
     insert into store.orders (id) values (1); update store.orders set cents = 5; delete from store.orders; commit`);
   expect(await query('select distinct key from mapping_changes')).toEqual([{ key: '1' }]);
 });
+
+it('deletes rows beside one for which the view fails', async ({ start, query, map }) => {
+  await start(`insert into store.orders (id) values (1), (2), (3)`);
+  await query('update store.orders set divisor = 0 where id = 1');
+  await map();
+  await query(`alter table store.orders disable trigger all; delete from store.orders where id = 2;
+    alter table store.orders enable trigger all`);
+  await map();
+  expect(await query('select external_id from purchase_numbers join purchases using (id)')).toEqual(
+    [{ external_id: 1n }, { external_id: 3n }],
+  );
+});

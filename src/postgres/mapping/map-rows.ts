@@ -80,9 +80,10 @@ export async function mapRange(
   const mapped = nothingMapped();
   const found = await attempt(connection, mapping, view, range);
   if (found instanceof Error) {
-    const keys = await keysOf(connection, mapping, view, range);
+    const { selected, stored } = await keysOf(connection, mapping, view, range);
+    const keys = [...new Set([...selected, ...stored])];
     const { gone } = await mapEach(connection, mapping, view, keys, mapped);
-    return { ...mapped, selected: keys.length, last: keys.at(-1) ?? null, gone };
+    return { ...mapped, selected: selected.length, last: selected.at(-1) ?? null, gone };
   }
   count(mapped, found);
   if (view === 'mapped_customers' && found.added.length > 0) {
@@ -166,18 +167,28 @@ const count = (mapped: Mapped, { written, refused }: MapResult): void => {
   mapped.refused += Number(refused);
 };
 
+/** External ids of a range in the order of the view, and those that have a number. */
 async function keysOf(
   connection: Connection,
   mapping: Mapping,
   view: MappedView,
   { after, limit }: Extract<Selection, { after: string | null }>,
-): Promise<string[]> {
-  const isAfter = after === null ? '' : `where external_id > $2::${keyTypeOf(mapping, view)}`;
-  const { rows } = await connection.query<{ key: string }>(
-    `select external_id::text as key from ${view} ${isAfter} order by external_id limit $1`,
+): Promise<{ readonly selected: readonly string[]; readonly stored: readonly string[] }> {
+  const isAfter =
+    after === null ? 'external_id is not null' : `external_id > $2::${keyTypeOf(mapping, view)}`;
+  const { rows } = await connection.query<{ selected: string[]; stored: string[] }>(
+    `with selected as materialized (
+       select external_id from ${view} where ${isAfter} order by external_id limit $1
+     )
+     select array(select external_id::text from selected order by external_id) as selected,
+       array(
+         select external_id::text from ${numberTables[view]}
+         where ${isAfter} and ((select count(*) < $1 from selected)
+           or external_id <= (select external_id from selected order by external_id desc limit 1))
+       ) as stored`,
     after === null ? [limit] : [limit, after],
   );
-  return rows.map(({ key }) => key);
+  return rows[0] ?? { selected: [], stored: [] };
 }
 
 /** External ids of purchases that name these customers. */
