@@ -59,7 +59,7 @@ create table mapped_organizations (
 create table mapping_failures (
   view text not null,
   external_id text not null,
-  -- Null if the view itself fails for this key.
+  -- Null if the view itself fails for this key, or has several rows of it.
   column_name text,
   reason text not null,
   failed_at timestamptz not null default now(),

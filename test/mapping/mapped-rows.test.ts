@@ -92,3 +92,26 @@ it('deletes rows beside one for which the view fails', async ({ start, query, ma
     [{ external_id: 1n }, { external_id: 3n }],
   );
 });
+
+it('refuses a row that the view has several times, and keeps the stored one', async ({
+  start,
+  query,
+  map,
+}) => {
+  await start(`insert into store.clients (id, name) values ('a', 'Ana');
+    insert into store.emails values ('a', 'a1@example.com')`);
+  const stored = () => query('select email from customers where name is not null');
+  await query(`insert into store.emails values ('a', 'a2@example.com')`);
+  for (let round = 1; round <= 2; round += 1) {
+    await map();
+    expect(await stored()).toEqual([{ email: 'a1@example.com' }]);
+    expect(await query('select external_id, reason from mapping_failures')).toEqual([
+      { external_id: 'a', reason: 'has several rows in the view' },
+    ]);
+    await query(`update store.clients set name = name`);
+  }
+  await query(`delete from store.emails where email like 'a1%'`);
+  await map();
+  expect(await stored()).toEqual([{ email: 'a2@example.com' }]);
+  expect(await query('select * from mapping_failures')).toEqual([]);
+});

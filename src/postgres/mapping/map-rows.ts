@@ -249,9 +249,7 @@ async function recordFailure(
   key: string,
   { code, column, constraint, message }: pg.DatabaseError,
 ): Promise<void> {
-  const isRepeated = code === '21000' || constraint === `${numberTables[view]}_by_external_id`;
-  const own = constraint === undefined ? withoutValues(code, message) : `violates ${constraint}`;
-  const reason = isRepeated ? 'has several rows in the view' : own;
+  const reason = constraint === undefined ? withoutValues(code, message) : `violates ${constraint}`;
   await connection.query(
     `insert into mapping_failures as failure (view, external_id, column_name, reason)
      values ($1, $2, $3, $4)

@@ -49,7 +49,7 @@ export function mapStatement(
 ): { readonly text: string; readonly values: readonly unknown[] } {
   const numbers = numberTables[view];
   const stored = storedTables[view];
-  const { columns, selectList } = mappedRows(mapping, view);
+  const { columns, selectList } = mappedRows(mapping, view, { areRepeatedRefused: true });
   const { where, missing, values } = conditions(keyTypeOf(mapping, view), selection);
   const isPurchases = view === 'mapped_purchases';
   const sameOrganization = 'stored.organization_id = assigned.organization_id';
@@ -103,7 +103,7 @@ export function mapStatement(
     ),
     refused as (
       insert into mapping_failures as failure (view, external_id, column_name, reason)
-      select '${view}', external_id::text, refusal[1], refusal[2] from selected where refusal is not null
+      select distinct '${view}', external_id::text, refusal[1], refusal[2] from selected where refusal is not null
       on conflict (view, external_id) do update
         set column_name = excluded.column_name, reason = excluded.reason, failed_at = now()
         where (failure.column_name, failure.reason) is distinct from (excluded.column_name, excluded.reason)
@@ -219,10 +219,11 @@ function conditions(keyType: string, selection: Selection) {
     after === null ? `${column} is not null` : `${column} > $2::${keyType}`;
   const ofNumbers = isAfter('numbers.external_id');
   return {
-    where: `where ${isAfter('v.external_id')} order by v.external_id limit $1`,
+    // All rows of the last external id, so that repeated ones are found.
+    where: `where ${isAfter('v.external_id')} order by v.external_id fetch first $1 rows with ties`,
     // Two ranges, because Postgres reads all numbers for a bound that may be missing.
     missing: [
-      `(select selected = $1 from bounds) and ${ofNumbers}
+      `(select selected >= $1 from bounds) and ${ofNumbers}
         and numbers.external_id <= (select last from bounds)`,
       `(select selected < $1 from bounds) and ${ofNumbers}`,
     ],

@@ -62,12 +62,22 @@ export type MappedRows = {
 const earliest = `'0001-01-01 00:00:00+00'`;
 const latest = `'10000-01-01 00:00:00+00'`;
 
-export function mappedRows(mapping: Mapping, view: MappedView): MappedRows {
+/** Rows of which the view has another one: which of them is right is not known. */
+const repeatedRow = `when count(*) over (partition by v.external_id) > 1
+  then array[null, 'has several rows in the view']`;
+
+/** Repeated rows are refused unless the caller counts them. */
+export function mappedRows(
+  mapping: Mapping,
+  view: MappedView,
+  { areRepeatedRefused = false } = {},
+): MappedRows {
   const available = mapping.views[view];
   const columns = mappedColumns[view].filter(
     ({ name }) => available.has(name) || available.has(unitsName(name)),
   );
   const refusals = [
+    ...(areRepeatedRefused ? [repeatedRow] : []),
     refusal('organization_id', 'is null', 'v.organization_id is null'),
     refusal(
       'organization_id',
