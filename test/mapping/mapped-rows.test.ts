@@ -115,3 +115,13 @@ it('refuses a row that the view has several times, and keeps the stored one', as
   expect(await stored()).toEqual([{ email: 'a2@example.com' }]);
   expect(await query('select * from mapping_failures')).toEqual([]);
 });
+
+it('keeps created_at of a customer for which the view has none', async ({ start, query, map }) => {
+  await start(`insert into store.clients (id, name) values ('a', 'Ana')`);
+  await query(`update customers set created_at = '2020-01-01Z'`);
+  await query(`update store.clients set name = 'Bea'`);
+  await map();
+  expect(
+    await query(`select name, extract(year from created_at)::int as year from customers`),
+  ).toEqual([{ name: 'Bea', year: 2020 }]);
+});

@@ -79,7 +79,7 @@ export function mapStatement(
     ),
     ${isPurchases ? `${renumbered},` : ''}
     differing as materialized (
-      select stored.id is null as is_new, assigned.*
+      select stored.id is null as is_new, stored.created_at as stored_created_at, assigned.*
       from assigned left join ${one(stored, 'stored', 'id', 'assigned.id')} on true
       where stored.id is null or (${isPurchases ? 'true' : sameOrganization})
         and (${written.map((name) => `stored.${name}`).join(', ')})
@@ -138,7 +138,7 @@ const names = (columns: readonly MappedColumn[]): string[] => columns.map(({ nam
 const assignedValue = (name: string): string =>
   name === 'created_at' ? 'coalesce(assigned.created_at, stored.created_at)' : `assigned.${name}`;
 const insertedValue = (name: string): string =>
-  name === 'created_at' ? 'coalesce(created_at, now())' : name;
+  name === 'created_at' ? 'coalesce(created_at, stored_created_at, now())' : name;
 
 /** The row of a table with this key, by its index, whatever the planner expects. */
 const one = (table: string, alias: string, key: string, value: string): string =>
