@@ -125,3 +125,20 @@ it('keeps created_at of a customer for which the view has none', async ({ start,
     await query(`select name, extract(year from created_at)::int as year from customers`),
   ).toEqual([{ name: 'Bea', year: 2020 }]);
 });
+
+it('maps other rows beside a value that is too long for an index', async ({
+  start,
+  query,
+  map,
+}) => {
+  await start(`insert into store.clients (id, name) values ('a', 'Ana')`);
+  await query(`insert into store.emails
+      select 'a', string_agg(md5(i::text), '') from generate_series(1, 500) as i;
+    insert into store.clients (id, name) values ('b', 'Bea')`);
+  await map();
+  expect(await query('select name from customers order by name')).toEqual([
+    { name: 'Ana' },
+    { name: 'Bea' },
+  ]);
+  expect(await query('select external_id from mapping_failures')).toEqual([{ external_id: 'a' }]);
+});

@@ -158,9 +158,12 @@ async function attempt(
   }
 }
 
-/** Data that cannot be converted, a violated constraint, or an exception of a function of the view. */
+/**
+ * Data that cannot be converted, a violated constraint, an exception of a function of the view, or a value
+ * that is too long for an index or too deep.
+ */
 const isRowError = (error: unknown): error is pg.DatabaseError =>
-  error instanceof pg.DatabaseError && /^(21|22|23|P0)/.test(error.code ?? '');
+  error instanceof pg.DatabaseError && /^(21|22|23|54|P0)/.test(error.code ?? '');
 
 const count = (mapped: Mapped, { written, refused }: MapResult): void => {
   mapped.written += Number(written);
