@@ -142,3 +142,22 @@ it('maps other rows beside a value that is too long for an index', async ({
   ]);
   expect(await query('select external_id from mapping_failures')).toEqual([{ external_id: 'a' }]);
 });
+
+it('compares all rows although more rows fail than one transaction may find', async ({
+  start,
+  query,
+  map,
+}) => {
+  await start(`insert into store.orders (id) select generate_series(1, 150)`);
+  await query('update store.orders set divisor = 0 where id <= 80');
+  await map();
+  await query('update store.orders set divisor = 0 where id <= 140');
+  await map();
+  await query(
+    'alter table store.orders disable trigger all; alter table store.orders enable trigger all',
+  );
+  await map();
+  expect(await query('select structure is null as due from mapping_state')).toEqual([
+    { due: false },
+  ]);
+});

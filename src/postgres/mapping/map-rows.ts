@@ -14,7 +14,7 @@ import {
 export type Mapped = {
   written: number;
   deleted: number;
-  /** Rows that the service refuses, and among them those for which the statement fails. */
+  /** Rows that the service refuses, and among them those for which the statement fails since this call. */
   refused: number;
   failing: number;
 };
@@ -26,7 +26,10 @@ export const nothingMapped = (): Mapped => ({
   failing: 0,
 });
 
-/** If more rows fail alone in one transaction, the view is at fault, and the call rejects. */
+/**
+ * If more rows fail alone in one transaction that did not fail before, the view is at fault, and the call
+ * rejects.
+ */
 const maxFailing = 100;
 
 /** Rows of one statement. */
@@ -126,9 +129,8 @@ async function mapOrIsolate(
   }
   const [key] = keys;
   if (keys.length === 1 && key !== undefined) {
-    await recordFailure(connection, view, key, found);
     mapped.refused += 1;
-    mapped.failing += 1;
+    if (await recordFailure(connection, view, key, found)) mapped.failing += 1;
     if (mapped.failing > maxFailing) throw found;
     return { added: [], gone: [] };
   }
@@ -246,14 +248,15 @@ async function forgetFailures(
   );
 }
 
+/** Returns whether it is a new one. */
 async function recordFailure(
   connection: Connection,
   view: MappedView,
   key: string,
   { code, column, constraint, message }: pg.DatabaseError,
-): Promise<void> {
+): Promise<boolean> {
   const reason = constraint === undefined ? withoutValues(code, message) : `violates ${constraint}`;
-  await connection.query(
+  const { rowCount } = await connection.query(
     `insert into mapping_failures as failure (view, external_id, column_name, reason)
      values ($1, $2, $3, $4)
      on conflict (view, external_id) do update
@@ -261,6 +264,7 @@ async function recordFailure(
        where (failure.column_name, failure.reason) is distinct from (excluded.column_name, excluded.reason)`,
     [view, key, column ?? null, reason],
   );
+  return rowCount !== 0;
 }
 
 /** Postgres quotes values. Those in a message of the shop's own functions are not known. */
