@@ -3,6 +3,7 @@ import type { Database } from '../../src/postgres/connection/pool.ts';
 import { applyMapping } from '../../src/postgres/mapping/apply.ts';
 import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { createMapper } from '../../sync/mapping/mapper.ts';
+import { createMappingRound } from '../../sync/mapping/mapping-round.ts';
 import { test } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { addOrganization } from '../support/shop.ts';
@@ -159,5 +160,41 @@ it('compares all rows although more rows fail than one transaction may find', as
   await map();
   expect(await query('select structure is null as due from mapping_state')).toEqual([
     { due: false },
+  ]);
+});
+
+it('computes the totals of the organization that a purchase has left', async ({
+  start,
+  query,
+  database,
+}) => {
+  await start(`insert into store.clients (id, name) values ('a', 'Ana');
+    insert into store.orders (id, client_id) values (1, 'a')`);
+  await query('update mapped_organizations set are_totals_due = false');
+  await query('update store.orders set org = 2');
+  await createMappingRound(database.pool, log).run({
+    isComparing: false,
+    signal: new AbortController().signal,
+  });
+  expect(
+    await query(
+      'select organization_id as id from mapped_organizations where are_totals_due order by 1',
+    ),
+  ).toEqual([{ id: 1n }, { id: 2n }]);
+});
+
+it('moves a customer with purchases to another organization', async ({ start, query, map }) => {
+  await start(`insert into store.clients (id, name) values ('a', 'Ana'), ('b', 'Bea');
+    insert into store.orders (id, client_id) values (1, 'a'), (2, 'b'), (3, 'a')`);
+  await query(
+    `update store.clients set org = 2 where id = 'a'; update store.orders set org = 2 where client_id = 'a'`,
+  );
+  await map();
+  expect(
+    await query(`select p.organization_id as org, name, count(*)::int as rows from purchases as p
+      join customers on customers.id = customer_id group by 1, 2 order by 1, 2`),
+  ).toEqual([
+    { org: 1n, name: 'Bea', rows: 1 },
+    { org: 2n, name: 'Ana', rows: 2 },
   ]);
 });

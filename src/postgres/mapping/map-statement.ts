@@ -79,7 +79,8 @@ export function mapStatement(
     ),
     ${isPurchases ? `${renumbered},` : ''}
     differing as materialized (
-      select stored.id is null as is_new, stored.created_at as stored_created_at, assigned.*
+      select stored.id is null as is_new, stored.created_at as stored_created_at,
+        stored.organization_id as left_organization_id, assigned.*
       from assigned left join ${one(stored, 'stored', 'id', 'assigned.id')} on true
       where stored.id is null or (${isPurchases ? 'true' : sameOrganization})
         and (${written.map((name) => `stored.${name}`).join(', ')})
@@ -93,6 +94,11 @@ export function mapStatement(
       on conflict (id) do update
         set ${written.map((name) => `${name} = excluded.${name}`).join(', ')}, updated_at = now()
       returning id
+    ),
+    changed as (
+      select organization_id from differing
+      union
+      select left_organization_id from differing where left_organization_id is not null
     ),
     known as (
       ${isPurchases ? knownWithGuests : knownOrganizations}
@@ -170,30 +176,30 @@ const purchasesWithCustomers = `resolved as materialized (
     )`;
 
 /** By a list, because Postgres reads all numbers for a join of thousands. */
-const renumbered = `changed as materialized (
+const renumbered = `relinked as materialized (
       select external_id, customer_external_id from assigned
       where not is_unnumbered and known_customer is distinct from customer_external_id
     ),
     renumbered as (
-      update purchase_numbers as numbers set customer_external_id = changed.customer_external_id
-      from changed
-      where numbers.external_id = any (array(select external_id from changed))
-        and numbers.external_id = changed.external_id
+      update purchase_numbers as numbers set customer_external_id = relinked.customer_external_id
+      from relinked
+      where numbers.external_id = any (array(select external_id from relinked))
+        and numbers.external_id = relinked.external_id
     )`;
 
 /** Organizations whose row stays as it is are not locked: totals.ts changes it as well. */
 const knownOrganizations = `insert into mapped_organizations as known (organization_id)
-      select distinct organization_id from differing
+      select organization_id from changed
       where not exists (
         select from mapped_organizations as before
-        where before.organization_id = differing.organization_id and are_totals_due)
+        where before.organization_id = changed.organization_id and are_totals_due)
       on conflict (organization_id) do update set are_totals_due = true`;
 
 const knownWithGuests = `insert into mapped_organizations as known (organization_id, guest_customer_id)
-      select distinct organization_id, guests.id from differing left join guests using (organization_id)
+      select organization_id, guests.id from changed left join guests using (organization_id)
       where guests.id is not null or not exists (
         select from mapped_organizations as before
-        where before.organization_id = differing.organization_id and are_totals_due)
+        where before.organization_id = changed.organization_id and are_totals_due)
       on conflict (organization_id) do update set are_totals_due = true,
         guest_customer_id = coalesce(excluded.guest_customer_id, known.guest_customer_id)`;
 
