@@ -198,3 +198,33 @@ it('moves a customer with purchases to another organization', async ({ start, qu
     { org: 2n, name: 'Ana', rows: 2 },
   ]);
 });
+
+const widened = (type: string, collation = '') => `
+  drop view mapped_customers cascade;
+  alter table store.clients alter column id type ${type} ${collation};
+  create view mapped_customers as
+    select id as external_id, org as organization_id, name, joined as created_at from store.clients`;
+
+it.for([
+  ['character varying(4)', 'character varying(8)', ''],
+  ['character(4)', 'character(8)', ''],
+  ['text collate "C"', 'text', 'collate "und-x-icu"'],
+] as const)(
+  'keeps numbers if external ids change from %s to %s',
+  async ([before, after, collation], { start, query, apply }) => {
+    await start(
+      `insert into store.clients (id, name) values ('1234', 'Ana')`,
+      tables.replace('store.clients (id text', `store.clients (id ${before}`),
+    );
+    const ids = () => query(`select id, name from customers where name = 'Ana'`);
+    const known = await ids();
+    await query(widened(after, collation));
+    await query(`insert into store.clients (id, name) values ('12345678', 'Bea')`);
+    await apply();
+    expect(await ids()).toEqual(known);
+    expect(await query('select * from mapping_failures')).toEqual([]);
+    expect(await query(`select count(*)::int as rows from customers where name = 'Bea'`)).toEqual([
+      { rows: 1 },
+    ]);
+  },
+);

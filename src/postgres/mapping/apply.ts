@@ -108,7 +108,7 @@ async function restoreTriggersBetweenWriters(
   }
 }
 
-/** A table with the type and collation of the view's external ids, or with its new type. */
+/** A table with the type and collation of the view's external ids, or with its new ones. */
 async function createNumbers(
   connection: Connection,
   mapping: Mapping,
@@ -116,36 +116,51 @@ async function createNumbers(
 ): Promise<void> {
   const numbers = numberTables[view];
   const isPurchases = view === 'mapped_purchases';
-  const type = keyTypeOf(mapping, view);
-  const customerType = keyTypeOf(mapping, 'mapped_customers');
+  await connection.query(`create table if not exists ${numbers} (id bigint not null)`);
+  await keepType(connection, mapping, { numbers, column: 'external_id', view });
+  if (isPurchases) {
+    const column = 'customer_external_id';
+    await keepType(connection, mapping, { numbers, column, view: 'mapped_customers' });
+  }
   await connection.query(
-    `create table if not exists ${numbers} as select external_id from ${view} with no data`,
-  );
-  await keepType(connection, numbers, 'external_id', type);
-  if (isPurchases) await keepType(connection, numbers, 'customer_external_id', customerType);
-  await connection.query(
-    `alter table ${numbers} add column if not exists id bigint not null;
-     create unique index if not exists ${numbers}_by_external_id on ${numbers} (external_id);
+    `create unique index if not exists ${numbers}_by_external_id on ${numbers} (external_id);
      ${isPurchases ? `create index if not exists ${numbers}_by_customer on ${numbers} (customer_external_id)` : ''}`,
   );
 }
 
-/** Adds a column, or gives it the type that external ids have now. */
+type KeyColumn = { readonly numbers: string; readonly column: string; readonly view: MappedView };
+
+/**
+ * Adds a column for the external ids of a view, or gives it the type and collation that they have now. It
+ * has no length, because that of the view's column may grow.
+ */
 async function keepType(
   connection: Connection,
-  table: string,
-  column: string,
-  type: string,
+  mapping: Mapping,
+  { numbers, column, view }: KeyColumn,
 ): Promise<void> {
-  const { rows } = await connection.query<{ type: string }>(
-    `select format_type(atttypid, -1) as type from pg_attribute
-     where attrelid = to_regclass($1) and attname = $2 and not attisdropped`,
-    [table, column],
+  const wanted = keyTypeOf(mapping, view);
+  const { rows } = await connection.query<{
+    type: string | null;
+    isCollated: boolean | null;
+    collation: string | null;
+  }>(
+    `select format_type(known.atttypid, known.atttypmod) as type,
+       known.attcollation = wanted.attcollation as "isCollated",
+       (select format('collate %I.%I', nspname, collname)
+        from pg_collation join pg_namespace on pg_namespace.oid = collnamespace
+        where pg_collation.oid = wanted.attcollation) as collation
+     from pg_attribute as wanted left join pg_attribute as known
+       on known.attrelid = to_regclass($1) and known.attname = $2 and not known.attisdropped
+     where wanted.attrelid = to_regclass($3) and wanted.attname = 'external_id'`,
+    [numbers, column, view],
   );
-  if (rows[0]?.type === type) return;
+  const { type = null, isCollated = null, collation = null } = rows[0] ?? {};
+  if (type === wanted && isCollated === true) return;
+  const definition = `${wanted} ${collation ?? ''}`;
   await connection.query(
-    rows.length === 0
-      ? `alter table ${table} add column ${column} ${type}`
-      : `alter table ${table} alter column ${column} type ${type} using ${column}::text::${type}`,
+    type === null
+      ? `alter table ${numbers} add column ${column} ${definition}`
+      : `alter table ${numbers} alter column ${column} type ${definition} using ${column}::text::${wanted}`,
   );
 }
