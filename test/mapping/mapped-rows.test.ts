@@ -228,3 +228,28 @@ it.for([
     ]);
   },
 );
+
+it('forgets the failure of a key that its source writes differently', async ({
+  start,
+  query,
+  map,
+}) => {
+  const id = 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11';
+  await start(
+    `insert into store.clients (id, name) values ('${id}', '1')`,
+    tables
+      .replace(
+        'select id as external_id, org as organization_id, name,',
+        'select id::uuid as external_id, org as organization_id, (1 / name::int)::text as name,',
+      )
+      .replace('on client_id = id;', 'on client_id = id;'),
+  );
+  await query(`update store.clients set name = '0'`);
+  await map();
+  expect(await query('select reason from mapping_failures')).toEqual([
+    { reason: 'division by zero' },
+  ]);
+  await query(`update store.clients set name = '1'`);
+  await map();
+  expect(await query('select * from mapping_failures')).toEqual([]);
+});

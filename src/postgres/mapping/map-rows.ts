@@ -124,7 +124,7 @@ async function mapOrIsolate(
   const found = await attempt(connection, mapping, view, { keys });
   if (!(found instanceof Error)) {
     count(mapped, found);
-    if (Number(found.selected) < keys.length) await forgetFailures(connection, mapping, view, keys);
+    await forgetFailures(connection, mapping, view, keys);
     return found;
   }
   const [key] = keys;
@@ -232,7 +232,10 @@ async function deleteGone(
   return allowed.map(({ key }) => key);
 }
 
-/** Removes failures of rows that the view no longer has. */
+/**
+ * Removes failures of keys that the view does not have: their row is gone, or the source writes the key
+ * differently, such as a uuid in capitals.
+ */
 async function forgetFailures(
   connection: Connection,
   mapping: Mapping,
