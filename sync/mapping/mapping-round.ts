@@ -96,7 +96,10 @@ export function createMappingRound(database: Database, log: Logger) {
   const restore = async (): Promise<void> => {
     try {
       const restored = await withConnection(database, (connection) =>
-        restoreTriggers(connection, triggerLockTimeoutMs),
+        restoreTriggers(connection, {
+          lockTimeoutMs: triggerLockTimeoutMs,
+          areOthersDropped: false,
+        }),
       );
       if (restored.length > 0) log.info({ tables: restored }, 'created triggers of mapped tables');
       missingTriggers = null;

@@ -253,3 +253,22 @@ it('forgets the failure of a key that its source writes differently', async ({
   await map();
   expect(await query('select * from mapping_failures')).toEqual([]);
 });
+
+it('creates triggers of a source that was renamed', async ({ start, query, apply, map }) => {
+  await start(`insert into store.orders (id) values (1)`);
+  await query(`alter table store.orders rename to sales;
+    update mapping_sources set source = 'store.sales' where source = 'store.orders'`);
+  await apply();
+  await query('insert into store.sales (id) values (2)');
+  expect(await query('select key from mapping_changes')).toEqual([{ key: '2' }]);
+  await map();
+});
+
+it('logs writes of a table that mapping_sources no longer finds', async ({ start, query, map }) => {
+  await start(`insert into store.orders (id) values (1)`);
+  await query('alter table store.orders rename to sales');
+  await map();
+  await query('insert into store.sales (id) values (2)');
+  expect(await query('select key from mapping_changes')).toEqual([{ key: '2' }]);
+  await map();
+});

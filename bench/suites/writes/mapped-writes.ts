@@ -61,7 +61,7 @@ async function createTables(
     insert into mapping_sources (view, source, key) values
       ('mapped_customers', '${schemas.with}.clients', 'id'),
       ('mapped_purchases', '${schemas.with}.orders', 'id')`);
-  await restoreTriggers(connection, 5_000);
+  await restoreTriggers(connection, { lockTimeoutMs: 5_000, areOthersDropped: true });
 }
 
 function createWrites(connection: Connection, orders: number): Write[] {

@@ -98,7 +98,10 @@ async function restoreTriggersBetweenWriters(
 ): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      await restoreTriggers(connection, triggerLock.timeoutMs);
+      await restoreTriggers(connection, {
+        lockTimeoutMs: triggerLock.timeoutMs,
+        areOthersDropped: true,
+      });
       return;
     } catch (error) {
       const isLocked = error instanceof pg.DatabaseError && error.code === '55P03';

@@ -63,23 +63,30 @@ const triggersFor = ({ kind, isOwned }: SourceTable): (keyof typeof triggerNames
   ...(isOwned && kind !== 'p' ? (['replica'] as const) : []),
 ];
 
+type RestoreOptions = {
+  readonly lockTimeoutMs: number;
+  readonly areOthersDropped: boolean;
+};
+
 /** Whether all changes of the table's rows are logged. */
 export const isTriggered = (table: SourceTable): boolean =>
   triggersFor(table).every((event) => table.triggers[triggerNames[event]] === true);
 
 /**
  * Creates the functions and triggers that are missing or differ, as of new partitions, and returns the
- * tables with new ones. Rejects without the right to, and if a writer keeps a table locked.
+ * tables with new ones. Rejects without the right to, and if a writer keeps a table locked. Those of other
+ * tables are dropped only if asked for: a table that mapping_sources does not find may have been renamed.
  */
 export async function restoreTriggers(
   connection: Connection,
-  lockTimeoutMs: number,
+  { lockTimeoutMs, areOthersDropped }: RestoreOptions,
 ): Promise<string[]> {
-  const tables = await readSourceTables(connection);
   await connection.query('begin');
   try {
     await connection.query(`set local lock_timeout = ${lockTimeoutMs}`);
-    await dropTriggers(connection, tables);
+    // Before the tables are read: a renamed one loses the triggers of its former name.
+    if (areOthersDropped) await dropTriggers(connection, await readSourceTables(connection));
+    const tables = await readSourceTables(connection);
     await createFunctions(connection, tables);
     const lacking = tables.filter((table) => !isTriggered(table));
     for (const table of lacking) await createTriggers(connection, table);
