@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { Database } from '../../src/postgres/connection/pool.ts';
+import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
+import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
 
 /** Computing totals reads all purchases of an organization: at most a twentieth of the time. */
 const minIntervalMs = 60_000;
@@ -11,16 +12,23 @@ export function createTotals(database: Database, log: Logger) {
   const dueAt = new Map<bigint, number>();
   let isStarted = false;
 
-  const setDue = (id: bigint | null, isDue: boolean) =>
-    database.query(
+  const setDue = (
+    id: bigint | null,
+    isDue: boolean,
+    connection: Connection | Database = database,
+  ) =>
+    connection.query(
       `update mapped_organizations set are_totals_due = $1
        where organization_id = coalesce($2, organization_id) and are_totals_due <> $1`,
       [isDue, id],
     );
 
-  /** In a transaction of its own before the work, which would otherwise keep the mapping waiting. */
+  /**
+   * The row is written in a transaction of its own before the work, which would otherwise keep the mapping
+   * waiting. It waits for one that maps: that has seen the totals as due, and does not mark them again.
+   */
   const refresh = async (id: bigint): Promise<void> => {
-    await setDue(id, false);
+    await inMappingTransaction(database, (connection) => setDue(id, false, connection));
     try {
       await database.query('select refresh_customer_totals($1), refresh_segment_counts($1)', [id]);
     } catch (error) {

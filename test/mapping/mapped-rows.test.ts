@@ -1,9 +1,12 @@
 import { expect, onTestFinished } from 'vitest';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { applyMapping } from '../../src/postgres/mapping/apply.ts';
+import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
+import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
 import { createMapper } from '../../sync/mapping/mapper.ts';
 import { createMappingRound } from '../../sync/mapping/mapping-round.ts';
+import { createTotals } from '../../sync/mapping/totals.ts';
 import { test } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { addOrganization } from '../support/shop.ts';
@@ -271,4 +274,39 @@ it('logs writes of a table that mapping_sources no longer finds', async ({ start
   await query('insert into store.sales (id) values (2)');
   expect(await query('select key from mapping_changes')).toEqual([{ key: '2' }]);
   await map();
+});
+
+it('keeps totals due if a transaction that maps has begun before them', async ({
+  start,
+  query,
+  database,
+  map,
+}) => {
+  await start(`insert into store.clients (id, name) values ('a', 'Ana')`);
+  await map();
+  await query(`insert into store.orders (id, client_id) values (1, 'a');
+    update mapped_organizations set are_totals_due = true`);
+  const mapping = await readMapping(database.pool);
+  const totals = createTotals(database.pool, log);
+  let refreshed: Promise<void> = Promise.resolve();
+  await inMappingTransaction(database.pool, async (connection) => {
+    await mapChanges(connection, mapping);
+    let isRefreshed = false;
+    refreshed = totals.refreshDue().then(() => {
+      isRefreshed = true;
+    });
+    // The refresh ends, or waits for this transaction.
+    await expect
+      .poll(async () => {
+        const [{ waiting }] = await query(
+          `select exists (select from pg_locks where not granted and relation = 'mapping_held_deletions'::regclass) as waiting`,
+        );
+        return waiting || isRefreshed;
+      })
+      .toBe(true);
+  });
+  await refreshed;
+  expect(await query(`select total_orders as orders from customers where name = 'Ana'`)).toEqual([
+    { orders: 1n },
+  ]);
 });
