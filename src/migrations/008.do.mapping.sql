@@ -35,6 +35,8 @@ create table mapping_state (
   copied_at timestamptz,
   -- The views, tables and triggers with which the stored rows were last compared.
   structure text,
+  -- How often changes without a key have asked for a comparison.
+  asked bigint not null default 0,
   -- The last comparison of all rows.
   compared_at timestamptz,
   -- Rows that comparisons have corrected.

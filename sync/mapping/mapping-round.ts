@@ -24,6 +24,8 @@ type Running = {
   readonly comparison: Comparison;
   /** The structure at its begin. */
   readonly structure: string;
+  /** How often a comparison was asked for until then. */
+  readonly asked: bigint;
   /** Another one is to follow, because rows may have changed without a logged key. */
   isRepeated: boolean;
   corrected: number;
@@ -46,17 +48,18 @@ export function createMappingRound(database: Database, log: Logger) {
         async (connection) => {
           const mapping = before?.mapping ?? (await readMapping(connection));
           const changes = await mapChanges(connection, mapping);
-          const { structure, isComparisonDue, isComparisonAskedFor } = changes;
+          const { structure, isComparisonDue, asked } = changes;
           // A changed view may have other columns.
           known = before !== null && before.structure !== structure ? null : { mapping, structure };
           isDue = isComparisonDue;
-          if (running !== null && (isComparisonAskedFor || structure !== running.structure)) {
-            running.isRepeated = true;
+          if (running !== null) {
+            running.isRepeated ||= asked !== running.asked || structure !== running.structure;
           }
           if (!isComparing || known === null) return;
           running ??= {
             comparison: createComparison(mapping, { limit: comparedAtOnce }),
             structure,
+            asked,
             isRepeated: false,
             corrected: 0,
           };

@@ -310,3 +310,24 @@ it('keeps totals due if a transaction that maps has begun before them', async ({
     { orders: 1n },
   ]);
 });
+
+it('compares again what another process was asked to compare', async ({
+  start,
+  query,
+  database,
+}) => {
+  await start(`insert into store.orders (id) values (1)`);
+  const signal = new AbortController().signal;
+  const [one, other] = [
+    createMappingRound(database.pool, log),
+    createMappingRound(database.pool, log),
+  ];
+  await one.run({ isComparing: true, signal });
+  await one.run({ isComparing: true, signal });
+  await query(`insert into mapping_changes (view) values ('mapped_purchases')`);
+  await other.run({ isComparing: false, signal });
+  for (let step = 0; step < 2; step += 1) await one.run({ isComparing: true, signal });
+  expect(await query('select structure is null as due from mapping_state')).toEqual([
+    { due: true },
+  ]);
+});

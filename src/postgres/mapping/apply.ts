@@ -48,13 +48,17 @@ export async function applyMapping(
   );
   const total = nothingMapped();
   let structure = '';
+  let asked = 0n;
   let rows = 0;
   const comparison = createComparison(mapping, { limit: copiedAtOnce, acceptDeletions });
   for (let isDone = false; !isDone; ) {
     const step = await inMappingTransaction(
       database,
       async (connection) => {
-        if (structure === '') structure = await readStructure(connection);
+        if (structure === '') {
+          structure = await readStructure(connection);
+          asked = await readAsked(connection);
+        }
         return comparison.step(connection);
       },
       { signal, lockTimeoutMs },
@@ -69,15 +73,21 @@ export async function applyMapping(
     database,
     async (connection) => {
       await connection.query(
-        `update mapping_state set structure = $1, compared_at = now(),
+        `update mapping_state set structure = case when asked = $2 then $1 end, compared_at = now(),
            copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
-        [structure],
+        [structure, asked],
       );
       await mapChanges(connection, mapping);
     },
     { signal, lockTimeoutMs },
   );
   return total;
+}
+
+/** How often changes have asked for a comparison: a later one may have taken place behind the copy. */
+async function readAsked(connection: Connection): Promise<bigint> {
+  const { rows } = await connection.query<{ asked: bigint }>('select asked from mapping_state');
+  return rows[0]?.asked ?? 0n;
 }
 
 async function prepare(connection: Connection, mapping: Mapping): Promise<void> {

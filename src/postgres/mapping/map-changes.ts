@@ -8,8 +8,11 @@ const maxKeys = 200_000;
 
 export type MappedChanges = Mapped & {
   readonly keys: number;
-  /** A table was truncated, a key could not be logged, or too many rows have changed. */
-  readonly isComparisonAskedFor: boolean;
+  /**
+   * How often a comparison was asked for: a table was truncated, a key could not be logged, or too many rows
+   * have changed. Another process may have taken these changes.
+   */
+  readonly asked: bigint;
   /** All rows are to be compared with the views, before later instants are claimed. */
   readonly isComparisonDue: boolean;
   /** The present one (structure.ts). */
@@ -26,16 +29,16 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
   const mapped = count === 0 ? nothingMapped() : await mapKeys(connection, mapping, keys);
   const structure = await readStructure(connection);
   // Until the comparison has ended, `structure` is null.
-  const { rows } = await connection.query<{ isComplete: boolean }>(
+  const { rows } = await connection.query<{ isComplete: boolean; asked: bigint }>(
     `update mapping_state as state
      set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
-       structure = case when is_complete then structure end
-     from (select coalesce(structure = $1 and not $2, false) as is_complete from mapping_state) as now
-     returning is_complete as "isComplete"`,
+       structure = case when is_complete then structure end, asked = asked + $2::boolean::int
+     from (select coalesce(structure = $1 and not $2::boolean, false) as is_complete from mapping_state) as now
+     returning is_complete as "isComplete", asked`,
     [structure, isComparisonAskedFor],
   );
-  const isComparisonDue = rows[0]?.isComplete !== true;
-  return { ...mapped, keys: count, isComparisonAskedFor, structure, isComparisonDue };
+  const { isComplete = false, asked = 0n } = rows[0] ?? {};
+  return { ...mapped, keys: count, asked, structure, isComparisonDue: !isComplete };
 }
 
 async function takeChanges(connection: Connection) {
