@@ -1,6 +1,7 @@
 import { expect, onTestFinished } from 'vitest';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { applyMapping } from '../../src/postgres/mapping/apply.ts';
+import { createComparison } from '../../src/postgres/mapping/comparison.ts';
 import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
@@ -330,4 +331,17 @@ it('compares again what another process was asked to compare', async ({
   expect(await query('select structure is null as due from mapping_state')).toEqual([
     { due: true },
   ]);
+});
+
+it('finds all rows that an empty view lacks, however many', async ({ start, query, database }) => {
+  await start(`insert into store.orders (id) select generate_series(1, 3000)`);
+  await query(
+    'alter table store.orders disable trigger all; delete from store.orders where id > 1500',
+  );
+  const mapping = await readMapping(database.pool);
+  const comparison = createComparison(mapping, { limit: 10 });
+  const step = () =>
+    inMappingTransaction(database.pool, (connection) => comparison.step(connection));
+  while ((await step()) !== null);
+  expect(await query('select rows from mapping_held_deletions')).toEqual([{ rows: 1500n }]);
 });

@@ -48,7 +48,7 @@ export function createComparison(
       const { found, advance } = await range(connection, view);
       const mapped = nothingMapped();
       add(mapped, found);
-      const isEnd = found.selected < limit;
+      const { isEnd } = found;
       if (isEnd) {
         const all = [...gone, ...found.gone];
         const allowed = acceptDeletions

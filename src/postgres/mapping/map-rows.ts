@@ -78,7 +78,13 @@ export async function mapRange(
   view: MappedView,
   range: Extract<Selection, { after: string | null }>,
 ): Promise<
-  Mapped & { readonly selected: number; readonly last: string | null; readonly gone: Gone }
+  Mapped & {
+    readonly selected: number;
+    /** The last external id that was compared. */
+    readonly last: string | null;
+    readonly isEnd: boolean;
+    readonly gone: Gone;
+  }
 > {
   const mapped = nothingMapped();
   const found = await attempt(connection, mapping, view, range);
@@ -86,14 +92,24 @@ export async function mapRange(
     const { selected, stored } = await keysOf(connection, mapping, view, range);
     const keys = [...new Set([...selected, ...stored])];
     const { gone } = await mapEach(connection, mapping, view, keys, mapped);
-    return { ...mapped, selected: selected.length, last: selected.at(-1) ?? null, gone };
+    const last = selected.at(-1) ?? null;
+    return {
+      ...mapped,
+      selected: selected.length,
+      last,
+      isEnd: selected.length < range.limit,
+      gone,
+    };
   }
   count(mapped, found);
   if (view === 'mapped_customers' && found.added.length > 0) {
     const purchases = await purchasesOf(connection, mapping, found.added);
     await mapEach(connection, mapping, 'mapped_purchases', purchases, mapped);
   }
-  return { ...mapped, selected: Number(found.selected), last: found.last, gone: found.gone };
+  const { lastMissing, gone } = found;
+  const selected = Number(found.selected);
+  const isEnd = selected < range.limit && lastMissing === null;
+  return { ...mapped, selected, last: lastMissing ?? found.last, isEnd, gone };
 }
 
 async function mapEach(

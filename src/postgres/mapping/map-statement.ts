@@ -12,14 +12,16 @@ export type Selection =
   | { readonly keys: readonly string[] }
   | { readonly after: string | null; readonly limit: number };
 
-/** The most stored rows that one statement finds without a row of the view. */
-export const maxGone = 100_000;
+/** The most external ids that one statement finds without a row of the view, for each row of a range. */
+const maxMissing = 20;
 
 /** The row that the statement returns. */
 export type MapResult = {
   /** The rows that the selection has in the view, and the last external id of them. */
   readonly selected: bigint;
   readonly last: string | null;
+  /** The last external id without a row of the view if a range has more of them. */
+  readonly lastMissing: string | null;
   readonly written: bigint;
   readonly refused: bigint;
   /** External ids that had no stored row. */
@@ -52,6 +54,7 @@ export function mapStatement(
   const { columns, selectList } = mappedRows(mapping, view, { areRepeatedRefused: true });
   const { where, missing, values } = conditions(keyTypeOf(mapping, view), selection);
   const isPurchases = view === 'mapped_purchases';
+  const maxRows = 'limit' in selection ? maxMissing * selection.limit : null;
   const sameOrganization = 'stored.organization_id = assigned.organization_id';
   const written = ['organization_id', ...(isPurchases ? ['customer_id'] : []), ...names(columns)];
   // `on conflict` costs new rows a tenth.
@@ -114,10 +117,11 @@ export function mapStatement(
         set column_name = excluded.column_name, reason = excluded.reason, failed_at = now()
         where (failure.column_name, failure.reason) is distinct from (excluded.column_name, excluded.reason)
     ),
-    missing as (
+    missing as materialized (
       ${missing.map((range) => `select external_id from ${numbers} as numbers where ${range}`).join(' union all ')}
       except all
       select external_id from selected
+      ${maxRows === null ? '' : `order by external_id limit ${maxRows}`}
     ),
     gone as (
       select missing.external_id::text as key, stored.id, stored.organization_id as organization
@@ -125,9 +129,9 @@ export function mapStatement(
         cross join ${one(numbers, 'numbers', 'external_id', 'missing.external_id')}
         cross join ${one(stored, 'stored', 'id', 'numbers.id')}
       ${isPurchases ? '' : movedCustomers}
-      limit ${maxGone}
     )
     select bounds.selected, bounds.last::text as last,
+      (${maxRows === null ? 'null' : `select external_id::text from missing order by external_id offset ${maxRows - 1}`}) as "lastMissing",
       (select count(*) from inserted) + (select count(*) from updated) as written,
       (select count(*) from selected where refusal is not null) as refused,
       array(select external_id::text from differing where is_new) as added,
