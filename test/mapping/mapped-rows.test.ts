@@ -345,3 +345,26 @@ it('finds all rows that an empty view lacks, however many', async ({ start, quer
   while ((await step()) !== null);
   expect(await query('select rows from mapping_held_deletions')).toEqual([{ rows: 1500n }]);
 });
+
+it('has a source and a key with the names that the trigger function uses', async ({
+  start,
+  query,
+  map,
+}) => {
+  await start(
+    '',
+    tables
+      .replaceAll('store.orders', 'store.keys')
+      .replace('id bigint primary key', 'found bigint primary key')
+      .replace(
+        'select id as external_id, org as organization_id, client_id',
+        'select found as external_id, org as organization_id, client_id',
+      )
+      .replace(`'store.keys', 'id'`, `'store.keys', 'found'`),
+  );
+  await query('insert into store.keys (found) values (1)');
+  expect(await query('select view, key from mapping_changes')).toEqual([
+    { view: 'mapped_purchases', key: '1' },
+  ]);
+  await map();
+});

@@ -30,14 +30,16 @@ export function triggerFunction(
       .map(({ view, key }) => {
         const selects = rows.map(
           (each) =>
-            `select ${escapeLiteral(view)}, keys.key::pg_catalog.text ${keysFrom(key, table, each)}
-             where keys.key is not null`,
+            `select ${escapeLiteral(view)}, mapped_keys.mapped_key::pg_catalog.text ${keysFrom(key, table, each)}
+             where mapped_keys.mapped_key is not null`,
         );
         return `begin insert into ${changes} (view, key) ${selects.join(' union ')};
           exception when others then ${compare(view)} end;`;
       })
       .join('\n');
+  // A column may have the name of a variable, such as `found`.
   const body = `
+#variable_conflict use_column
 begin
   if tg_level ${equals} 'ROW' then
     if not tg_op ${equals} 'INSERT' then ${changed('(select (old).*)')} end if;
@@ -63,5 +65,5 @@ const isColumn = (key: string): boolean => /^\s*("[^"]+"|[a-z_][a-z0-9_]*)\s*$/i
 export function keysFrom(key: string, table: string, rows: string): string {
   const query = /^\s*(select|with|values)\b/i.test(key) ? key : `select ${key}`;
   const alias = table.replace(/^("([^"]|"")*"|[^".]*)\./, '');
-  return `from ${rows} as ${alias} cross join lateral (${query}) as keys (key)`;
+  return `from ${rows} as ${alias} cross join lateral (${query}) as mapped_keys (mapped_key)`;
 }

@@ -28,7 +28,7 @@ export async function trySourceKeys(
   const named = `The key ${source.key} of ${table.name} for ${view}`;
   const given = await attempt(connection, () =>
     connection.query<{ key: unknown }>(
-      `select keys.key ${keysFrom(source.key, table.name, `(select * from ${table.name} limit ${triedRows})`)}`,
+      `select mapped_key as key ${keysFrom(source.key, table.name, `(select * from ${table.name} limit ${triedRows})`)}`,
     ),
   );
   if (given instanceof Error) {
@@ -46,9 +46,9 @@ export async function trySourceKeys(
   const type = await typeName(connection, given.fields[0]?.dataTypeID ?? 0);
   const cast = await attempt(connection, () =>
     connection.query<{ key: string }>(
-      `select distinct keys.key::text::${keyType}::text as key
+      `select distinct mapped_key::text::${keyType}::text as key
        ${keysFrom(source.key, table.name, `(select * from ${table.name} limit ${triedRows})`)}
-       where keys.key is not null`,
+       where mapped_key is not null`,
     ),
   );
   const isFailing = cast instanceof Error;
