@@ -38,9 +38,12 @@ export function createMappingRound(database: Database, log: Logger) {
   let isDue = false;
   let problem: string | null = null;
   let missingTriggers: string | null = null;
+  /** A writer kept a table locked: the next comparison tries again. */
+  let isRestoreDue = false;
 
   const run = async ({ isComparing, signal }: Options): Promise<void> => {
-    if (isComparing && running === null && isDue) await restore();
+    const isRestoring = isComparing && running === null && (isDue || isRestoreDue);
+    if (isRestoring) await restore();
     const before = known;
     try {
       await inMappingTransaction(
@@ -56,6 +59,8 @@ export function createMappingRound(database: Database, log: Logger) {
             running.isRepeated ||= asked !== running.asked || structure !== running.structure;
           }
           if (!isComparing || known === null) return;
+          // Triggers first: a comparison without them would count as complete.
+          if (running === null && isDue && !isRestoring) return;
           running ??= {
             comparison: createComparison(mapping, { limit: comparedAtOnce }),
             structure,
@@ -106,7 +111,9 @@ export function createMappingRound(database: Database, log: Logger) {
       );
       if (restored.length > 0) log.info({ tables: restored }, 'created triggers of mapped tables');
       missingTriggers = null;
+      isRestoreDue = false;
     } catch (error) {
+      isRestoreDue = isContention(error);
       missingTriggers =
         `Tables lack triggers of the mapping, and changes are found only by comparisons: ` +
         `${errorText(error)}. Run \`npm run mapping -- apply\` as their owner.`;

@@ -368,3 +368,45 @@ it('has a source and a key with the names that the trigger function uses', async
   ]);
   await map();
 });
+
+const countTriggers = `select count(*)::int as triggers from pg_trigger
+  where tgrelid = 'store.orders'::regclass and tgname = 'map_updated'`;
+
+it('creates triggers that were dropped before the first comparison of a worker', async ({
+  start,
+  query,
+  database,
+}) => {
+  await start(`insert into store.orders (id) values (1)`);
+  await query('drop trigger map_updated on store.orders');
+  const round = createMappingRound(database.pool, log);
+  const { signal } = new AbortController();
+  for (let step = 0; step < 4; step += 1) await round.run({ isComparing: true, signal });
+  expect(await query(countTriggers)).toEqual([{ triggers: 1 }]);
+});
+
+it('creates triggers later if a writer keeps their table locked', async ({
+  start,
+  query,
+  database,
+}) => {
+  await start(`insert into store.orders (id) values (1)`);
+  await query('drop trigger map_updated on store.orders');
+  const round = createMappingRound(database.pool, log);
+  const { signal } = new AbortController();
+  const writer = await database.pool.connect();
+  await writer.query('begin; update store.orders set cents = 7');
+  await round.run({ isComparing: false, signal });
+  for (let step = 0; step < 3; step += 1) await round.run({ isComparing: true, signal });
+  expect(await query(countTriggers)).toEqual([{ triggers: 0 }]);
+  expect(await query('select problem is null as fine from mapping_state')).toEqual([
+    { fine: false },
+  ]);
+  await writer.query('commit');
+  writer.release();
+  for (let step = 0; step < 4; step += 1) await round.run({ isComparing: true, signal });
+  expect(await query(countTriggers)).toEqual([{ triggers: 1 }]);
+  expect(await query('select purchase_value_in_cents as cents from purchases')).toEqual([
+    { cents: 7n },
+  ]);
+});
