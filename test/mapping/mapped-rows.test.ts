@@ -153,10 +153,10 @@ it('compares all rows although more rows fail than one transaction may find', as
   query,
   map,
 }) => {
-  await start(`insert into store.orders (id) select generate_series(1, 150)`);
-  await query('update store.orders set divisor = 0 where id <= 80');
+  await start(`insert into store.orders (id) select generate_series(1, 110)`);
+  await query('update store.orders set divisor = 0 where id <= 60');
   await map();
-  await query('update store.orders set divisor = 0 where id <= 140');
+  await query('update store.orders set divisor = 0 where id <= 105');
   await map();
   await query(
     'alter table store.orders disable trigger all; alter table store.orders enable trigger all',
