@@ -1,8 +1,9 @@
 import { readdir } from 'node:fs/promises';
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { createOrganization } from '../src/postgres/organizations.ts';
 import { migrate } from '../src/postgres/schema/migrate.ts';
 import { packageFile } from '../src/process/package-files.ts';
+import { createMapper } from '../sync/mapping/mapper.ts';
 import { createTestApi } from './support/api.ts';
 import {
   type DocumentedRole,
@@ -12,6 +13,7 @@ import {
   documentedTest,
   urlOf,
 } from './support/documented-database.ts';
+import { createRecordedLog } from './support/logged-lines.ts';
 import { sectionsWithSql } from './support/markdown.ts';
 import { addMembers, addRow } from './support/rows.ts';
 import { addKey } from './support/shop.ts';
@@ -173,6 +175,22 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       { state: 'equal', purchases: 3 },
     ]);
     await run('worker', 'sync/main.ts', 'status');
+  });
+
+  it('grants the role of the worker what it needs to look for a mapping, where there is none', async ({
+    as,
+  }) => {
+    const lines: string[] = [];
+    const database = as('worker');
+    const queries = vi.spyOn(database, 'query');
+    const ending = new AbortController();
+    const log = createRecordedLog((line) => lines.push(line));
+    const running = createMapper({ database, pollIntervalMs: 10, log }).run(ending.signal);
+    await expect.poll(() => queries.mock.calls.length, { timeout: 30_000 }).toBeGreaterThan(3);
+    ending.abort();
+    await running;
+    queries.mockRestore();
+    expect(lines).toEqual([]);
   });
 
   it('grants no role the rights of another', async ({ as }) => {

@@ -42,9 +42,7 @@ export function createMapper({ database, pollIntervalMs, log }: MapperOptions): 
   let nextComparisonAt = 0;
 
   /** Returns how long to wait for the next one. */
-  const follow = async (signal: AbortSignal): Promise<number> => {
-    const state = await readState(database);
-    if (!state.isMapped) return unmappedIntervalMs;
+  const follow = async (state: State, signal: AbortSignal): Promise<number> => {
     const isComparing = round.isComparisonDue() || performance.now() >= nextComparisonAt;
     if (!state.isChanged && !isComparing && !isClaimDue()) return pollIntervalMs;
     const startedAt = performance.now();
@@ -55,16 +53,18 @@ export function createMapper({ database, pollIntervalMs, log }: MapperOptions): 
     return pollIntervalMs;
   };
 
+  /** Repeats the work while the database has a mapping. Without one, the role needs no other rights. */
   const repeat = async (
     signal: AbortSignal,
-    work: (signal: AbortSignal) => Promise<number>,
+    work: (state: State, signal: AbortSignal) => Promise<number>,
   ): Promise<void> => {
     let failures = 0;
     let known = '';
     while (!signal.aborted) {
       let pauseMs = pollIntervalMs;
       try {
-        pauseMs = await work(signal);
+        const state = await readState(database);
+        pauseMs = state.isMapped ? await work(state, signal) : unmappedIntervalMs;
         failures = 0;
         known = '';
       } catch (error) {
@@ -102,8 +102,10 @@ export function createMapper({ database, pollIntervalMs, log }: MapperOptions): 
   };
 }
 
-async function readState(database: Database) {
-  const { rows } = await database.query<{ isMapped: boolean; isChanged: boolean }>({
+type State = { readonly isMapped: boolean; readonly isChanged: boolean };
+
+async function readState(database: Database): Promise<State> {
+  const { rows } = await database.query<State>({
     name: 'read-mapping-state',
     text: `select exists (select from mapping_state where copied_at is not null) as "isMapped",
       exists (select from mapping_changes) as "isChanged"`,
