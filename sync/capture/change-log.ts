@@ -2,6 +2,7 @@ import sql, { raw } from 'sql-template-tag';
 import {
   type Connection,
   type Database,
+  inTransaction,
   preparedStatement,
   withConnection,
 } from '../../src/postgres/connection/pool.ts';
@@ -96,13 +97,12 @@ export async function pruneChangeLog(
 }
 
 /** Returns the transaction below which entries may be gone from now on. */
-async function recordPruning(
+const recordPruning = (
   connection: Connection,
   reader: string,
   snapshots: readonly string[],
-): Promise<string | null> {
-  await connection.query('begin');
-  try {
+): Promise<string | null> =>
+  inTransaction(connection, async () => {
     // Readers take turns, so that none is added between reading the bound and recording it.
     await connection.query('lock table purchase_change_readers in share row exclusive mode');
     await connection.query(retain(reader, snapshots));
@@ -117,13 +117,8 @@ async function recordPruning(
           where excluded.pruned_below > pruning.pruned_below
       )
       select retain_from::text as bound from bound`);
-    await connection.query('commit');
     return rows[0]?.bound ?? null;
-  } catch (error) {
-    await connection.query('rollback').catch(() => {});
-    throw error;
-  }
-}
+  });
 
 /** Retains the entries from now on. An earlier limit of the reader stays. */
 export async function retainChangeLog(database: Database, reader: string): Promise<void> {

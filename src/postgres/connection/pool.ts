@@ -130,13 +130,21 @@ export const withSnapshot = <Result>(
   withConnection(database, (connection) => inSnapshot(connection, work), signal);
 
 /** Like `withSnapshot`, on a connection without a transaction. */
-export async function inSnapshot<Result>(
+export const inSnapshot = <Result>(
   connection: Connection,
   work: (connection: Connection) => Promise<Result>,
+): Promise<Result> =>
+  inTransaction(connection, () => work(connection), 'isolation level repeatable read read only');
+
+/** Runs `work` in a transaction with these modes, on a connection without one. */
+export async function inTransaction<Result>(
+  connection: Connection,
+  work: () => Promise<Result>,
+  modes = '',
 ): Promise<Result> {
-  await connection.query('begin isolation level repeatable read read only');
+  await connection.query(`begin ${modes}`);
   try {
-    const result = await work(connection);
+    const result = await work();
     await connection.query('commit');
     return result;
   } catch (error) {

@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import type { Connection, Database } from '../connection/pool.ts';
-import { withConnection } from '../connection/pool.ts';
+import {
+  type Connection,
+  type Database,
+  inTransaction,
+  withConnection,
+} from '../connection/pool.ts';
 import { createComparison } from './comparison.ts';
 import { mapChanges } from './map-changes.ts';
 import { type Mapped, nothingMapped } from './map-rows.ts';
@@ -90,17 +94,11 @@ async function readAsked(connection: Connection): Promise<bigint> {
   return rows[0]?.asked ?? 0n;
 }
 
-async function prepare(connection: Connection, mapping: Mapping): Promise<void> {
-  await connection.query('begin');
-  try {
+const prepare = (connection: Connection, mapping: Mapping): Promise<void> =>
+  inTransaction(connection, async () => {
     for (const view of mappedViews) await createNumbers(connection, mapping, view);
     await connection.query('insert into mapping_state default values on conflict do nothing');
-    await connection.query('commit');
-  } catch (error) {
-    await connection.query('rollback').catch(() => {});
-    throw error;
-  }
-}
+  });
 
 async function restoreTriggersBetweenWriters(
   connection: Connection,

@@ -1,4 +1,9 @@
-import { type Connection, type Database, withConnection } from '../connection/pool.ts';
+import {
+  type Connection,
+  type Database,
+  inTransaction,
+  withConnection,
+} from '../connection/pool.ts';
 
 type TransactionOptions = {
   readonly signal?: AbortSignal | undefined;
@@ -18,21 +23,18 @@ export const inMappingTransaction = <Result>(
 ): Promise<Result> =>
   withConnection(
     database,
-    async (connection) => {
-      await connection.query('begin isolation level repeatable read');
-      try {
-        await connection.query(
-          `set local lock_timeout = ${lockTimeoutMs};
-           lock table mapping_held_deletions in share update exclusive mode ${nowait ? 'nowait' : ''};
-           lock table mapped_customers, mapped_purchases in access share mode`,
-        );
-        const result = await work(connection);
-        await connection.query('commit');
-        return result;
-      } catch (error) {
-        await connection.query('rollback').catch(() => {});
-        throw error;
-      }
-    },
+    (connection) =>
+      inTransaction(
+        connection,
+        async () => {
+          await connection.query(
+            `set local lock_timeout = ${lockTimeoutMs};
+             lock table mapping_held_deletions in share update exclusive mode ${nowait ? 'nowait' : ''};
+             lock table mapped_customers, mapped_purchases in access share mode`,
+          );
+          return work(connection);
+        },
+        'isolation level repeatable read',
+      ),
     signal,
   );

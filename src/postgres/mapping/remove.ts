@@ -1,4 +1,9 @@
-import { type Connection, type Database, withConnection } from '../connection/pool.ts';
+import {
+  type Connection,
+  type Database,
+  inTransaction,
+  withConnection,
+} from '../connection/pool.ts';
 import { mappedViews, numberTables, storedTables } from './mapping-definition.ts';
 import { dropTriggers } from './triggers.ts';
 
@@ -13,9 +18,8 @@ export type RemovedMapping = {
 
 /** Removes triggers, functions, number tables and the state; and the mapped rows if `withRows`. */
 export const removeMapping = (database: Database, withRows: boolean): Promise<RemovedMapping> =>
-  withConnection(database, async (connection) => {
-    await connection.query('begin');
-    try {
+  withConnection(database, (connection) =>
+    inTransaction(connection, async () => {
       await connection.query(`set local lock_timeout = '30s'`);
       await connection.query('lock table mapping_held_deletions in share update exclusive mode');
       const triggers = await dropTriggers(connection);
@@ -48,18 +52,14 @@ export const removeMapping = (database: Database, withRows: boolean): Promise<Re
          delete from mapped_organizations;
          delete from mapping_state`,
       );
-      await connection.query('commit');
       return {
         triggers,
         tables,
         customers: rows.mapped_customers,
         purchases: rows.mapped_purchases,
       };
-    } catch (error) {
-      await connection.query('rollback').catch(() => {});
-      throw error;
-    }
-  });
+    }),
+  );
 
 async function exists(connection: Connection, table: string): Promise<boolean> {
   const { rows } = await connection.query<{ exists: boolean }>(

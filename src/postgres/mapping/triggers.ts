@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import type { Connection, Database } from '../connection/pool.ts';
+import { type Connection, type Database, inTransaction } from '../connection/pool.ts';
 import type { MappingSource } from './mapping-definition.ts';
 import { triggerNames } from './structure.ts';
 import { triggerFunction } from './trigger-function.ts';
@@ -77,12 +77,11 @@ export const isTriggered = (table: SourceTable): boolean =>
  * tables with new ones. Rejects without the right to, and if a writer keeps a table locked. Those of other
  * tables are dropped only if asked for: a table that mapping_sources does not find may have been renamed.
  */
-export async function restoreTriggers(
+export const restoreTriggers = (
   connection: Connection,
   { lockTimeoutMs, areOthersDropped }: RestoreOptions,
-): Promise<string[]> {
-  await connection.query('begin');
-  try {
+): Promise<string[]> =>
+  inTransaction(connection, async () => {
     await connection.query(`set local lock_timeout = ${lockTimeoutMs}`);
     // Before the tables are read: a renamed one loses the triggers of its former name.
     if (areOthersDropped) await dropTriggers(connection, await readSourceTables(connection));
@@ -90,13 +89,8 @@ export async function restoreTriggers(
     await createFunctions(connection, tables);
     const lacking = tables.filter((table) => !isTriggered(table));
     for (const table of lacking) await createTriggers(connection, table);
-    await connection.query('commit');
     return lacking.map(({ name }) => name);
-  } catch (error) {
-    await connection.query('rollback').catch(() => {});
-    throw error;
-  }
-}
+  });
 
 /** Creates the functions of sources whose keys have changed. */
 async function createFunctions(
