@@ -138,5 +138,3 @@ export function createMappingRound(database: Database, log: Logger) {
     noteProblem,
   };
 }
-
-export type Round = ReturnType<typeof createMappingRound>;

@@ -29,45 +29,29 @@ export function createComparison(
   let gone: Gone[number][] = [];
   let startedAt: Date | null = null;
 
-  const range = async (connection: Connection, view: MappedView) => {
-    const found = await mapRange(connection, mapping, view, { after, limit });
-    return {
-      found,
-      advance: () => {
-        after = found.last;
-        for (const row of found.gone) gone.push(row);
-      },
-    };
-  };
-
   return {
     async step(connection) {
       const [view] = views;
       if (view === undefined) return null;
       startedAt ??= await readNow(connection);
-      const { found, advance } = await range(connection, view);
+      const found = await mapRange(connection, mapping, view, { after, limit });
       const mapped = nothingMapped();
       add(mapped, found);
-      const { isEnd } = found;
-      if (isEnd) {
-        const all = [...gone, ...found.gone];
-        const allowed = acceptDeletions
-          ? all
-          : await guardDeletions(connection, view, all, startedAt);
-        await releaseHeld(
-          connection,
-          view,
-          all.length === allowed.length ? [] : held(all, allowed),
-        );
-        const keys = [...allowed.map(({ key }) => key), ...(await failedKeys(connection, view))];
-        add(mapped, await mapKeys(connection, mapping, { [view]: keys }, true));
+      if (!found.isEnd) {
+        after = found.last;
+        for (const row of found.gone) gone.push(row);
+        return { ...mapped, rows: found.selected };
       }
-      advance();
-      if (isEnd) {
-        views.shift();
-        after = null;
-        gone = [];
-      }
+      const all = [...gone, ...found.gone];
+      const allowed = acceptDeletions
+        ? all
+        : await guardDeletions(connection, view, all, startedAt);
+      await releaseHeld(connection, view, held(all, allowed));
+      const keys = [...allowed.map(({ key }) => key), ...(await failedKeys(connection, view))];
+      add(mapped, await mapKeys(connection, mapping, { [view]: keys }, true));
+      views.shift();
+      after = null;
+      gone = [];
       return { ...mapped, rows: found.selected };
     },
   };

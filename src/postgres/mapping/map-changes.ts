@@ -1,13 +1,12 @@
 import type { Connection } from '../connection/pool.ts';
-import { type Mapped, mapKeys, nothingMapped } from './map-rows.ts';
+import { mapKeys } from './map-rows.ts';
 import { type MappedView, type Mapping, mappedViews } from './mapping-definition.ts';
 import { readStructure } from './structure.ts';
 
 /** More changed keys than this are found by a comparison of all rows instead, in smaller transactions. */
 const maxKeys = 200_000;
 
-export type MappedChanges = Mapped & {
-  readonly keys: number;
+export type MappedChanges = {
   /**
    * How often a comparison was asked for: a table was truncated, a key could not be logged, or too many rows
    * have changed. Another process may have taken these changes.
@@ -25,8 +24,8 @@ export type MappedChanges = Mapped & {
  * changes may have been missed since all rows were compared.
  */
 export async function mapChanges(connection: Connection, mapping: Mapping): Promise<MappedChanges> {
-  const { keys, count, isComparisonAskedFor } = await takeChanges(connection);
-  const mapped = count === 0 ? nothingMapped() : await mapKeys(connection, mapping, keys);
+  const { keys, isComparisonAskedFor } = await takeChanges(connection);
+  await mapKeys(connection, mapping, keys);
   const structure = await readStructure(connection);
   // Until the comparison has ended, `structure` is null.
   const { rows } = await connection.query<{ isComplete: boolean; asked: bigint }>(
@@ -38,7 +37,7 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
     [structure, isComparisonAskedFor],
   );
   const { isComplete = false, asked = 0n } = rows[0] ?? {};
-  return { ...mapped, keys: count, asked, structure, isComparisonDue: !isComplete };
+  return { asked, structure, isComparisonDue: !isComplete };
 }
 
 async function takeChanges(connection: Connection) {
@@ -58,5 +57,5 @@ async function takeChanges(connection: Connection) {
     ]),
   );
   const isComparisonAskedFor = (rest?.rowCount ?? 0) > 0 || rows.some(({ key }) => key === null);
-  return { keys, count: rows.length, isComparisonAskedFor };
+  return { keys, isComparisonAskedFor };
 }

@@ -1,7 +1,13 @@
 import pg from 'pg';
 import type { Connection } from '../connection/pool.ts';
 import { guardDeletions } from './deletions.ts';
-import { type Gone, type MapResult, mapStatement, type Selection } from './map-statement.ts';
+import {
+  type Gone,
+  type MapResult,
+  mapStatement,
+  replaceFailure,
+  type Selection,
+} from './map-statement.ts';
 import {
   keyTypeOf,
   type MappedView,
@@ -277,10 +283,7 @@ async function recordFailure(
   const reason = constraint === undefined ? withoutValues(code, message) : `violates ${constraint}`;
   const { rowCount } = await connection.query(
     `insert into mapping_failures as failure (view, external_id, column_name, reason)
-     values ($1, $2, $3, $4)
-     on conflict (view, external_id) do update
-       set column_name = excluded.column_name, reason = excluded.reason, failed_at = now()
-       where (failure.column_name, failure.reason) is distinct from (excluded.column_name, excluded.reason)`,
+     values ($1, $2, $3, $4) ${replaceFailure}`,
     [view, key, column ?? null, reason],
   );
   return rowCount !== 0;

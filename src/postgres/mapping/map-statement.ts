@@ -26,8 +26,6 @@ export type MapResult = {
   readonly refused: bigint;
   /** External ids that had no stored row. */
   readonly added: readonly string[];
-  /** Organizations of written rows. */
-  readonly organizations: readonly string[];
   readonly gone: Gone;
 };
 
@@ -37,6 +35,11 @@ export type Gone = readonly {
   readonly id: string;
   readonly organization: string;
 }[];
+
+/** For an insert into `mapping_failures as failure`: a row keeps the time since which it fails in this way. */
+export const replaceFailure = `on conflict (view, external_id) do update
+      set column_name = excluded.column_name, reason = excluded.reason, failed_at = now()
+      where (failure.column_name, failure.reason) is distinct from (excluded.column_name, excluded.reason)`;
 
 /**
  * One statement that maps the selected rows: reads the view once, numbers new external ids, and writes
@@ -113,9 +116,7 @@ export function mapStatement(
     refused as (
       insert into mapping_failures as failure (view, external_id, column_name, reason)
       select distinct '${view}', external_id::text, refusal[1], refusal[2] from selected where refusal is not null
-      on conflict (view, external_id) do update
-        set column_name = excluded.column_name, reason = excluded.reason, failed_at = now()
-        where (failure.column_name, failure.reason) is distinct from (excluded.column_name, excluded.reason)
+      ${replaceFailure}
     ),
     missing as materialized (
       ${missing.map((range) => `select external_id from ${numbers} as numbers where ${range}`).join(' union all ')}
@@ -135,7 +136,6 @@ export function mapStatement(
       (select count(*) from inserted) + (select count(*) from updated) as written,
       (select count(*) from selected where refusal is not null) as refused,
       array(select external_id::text from differing where is_new) as added,
-      array(select distinct organization_id::text from differing) as organizations,
       coalesce((select json_agg(json_build_object(
         'key', key, 'id', id::text, 'organization', organization::text)) from gone), '[]') as gone
     from bounds`;

@@ -1,4 +1,4 @@
-import { digitsByCurrency } from '../../domain/currency.ts';
+import { digitsByCurrency, usualDigits } from '../../domain/currency.ts';
 import { maxTextBytes, purchaseColumns } from '../../domain/purchase.ts';
 import { keyTypeOf, type MappedView, type Mapping } from './mapping-definition.ts';
 
@@ -182,16 +182,12 @@ function mapped(
   }
 }
 
-/** How many of the smallest units a unit of the row's currency has; 100 without a currency. */
+/** How many of the smallest units a unit of the row's currency has. */
 function unitsPerCurrency(hasCurrency: boolean): string {
-  if (!hasCurrency) return '100';
-  const byDigits = new Map<number, string[]>();
-  for (const [currency, digits] of Object.entries(digitsByCurrency)) {
-    byDigits.set(digits, [...(byDigits.get(digits) ?? []), `'${currency}'`]);
-  }
-  const cases = [...byDigits].map(
-    ([digits, currencies]) =>
-      `when v.currency::text in (${currencies.join(', ')}) then ${10 ** digits}`,
+  const usualUnits = String(10 ** usualDigits);
+  if (!hasCurrency) return usualUnits;
+  const cases = Object.entries(digitsByCurrency).map(
+    ([currency, digits]) => `when '${currency}' then ${10 ** digits}`,
   );
-  return cases.length === 0 ? '100' : `case ${cases.join(' ')} else 100 end`;
+  return `case v.currency::text ${cases.join(' ')} else ${usualUnits} end`;
 }

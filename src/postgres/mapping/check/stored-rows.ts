@@ -19,7 +19,7 @@ export async function checkStoredRows(
   const numbers = numberTables[view];
   const stored = storedTables[view];
   const { rows } = await connection.query<{ type: string | null }>(
-    `select (select format_type(atttypid, null) from pg_attribute
+    `select (select format_type(atttypid, -1) from pg_attribute
        where attrelid = to_regclass($1) and attname = 'external_id') as type`,
     [numbers],
   );
