@@ -127,6 +127,49 @@ describe('own tables that views map, as in docs/your-data.md,', { timeout: 120_0
       .toBe(0);
   });
 
+  it('claim no instant that direct writes into a table without triggers have passed', async ({
+    as,
+    directory,
+    store: { write },
+    onTestFinished,
+  }) => {
+    const worker = await createTestWorker(as('worker'), directory);
+    onTestFinished(worker.close);
+    onTestFinished(follow(worker));
+    // The worker may not create triggers on tables of the application.
+    await write('create table store.late_orders () inherits (store.orders)');
+    onTestFinished(async () => void (await write('drop table store.late_orders')));
+    const read = async (order: string, committedAt: Date) => {
+      const { rows } = await as('worker').query(
+        `select as_of >= $2 as "isClaimed", problem,
+           exists (select from purchases where order_number = $1) as "isMapped" from mapping_state`,
+        [order, committedAt],
+      );
+      return rows[0];
+    };
+    for (const order of ['late-1', 'late-2']) {
+      await write(
+        `insert into store.late_orders values ('${order}', '${ana}', 'BRL', 'done', null, '2026-02-04Z')`,
+      );
+      const { rows } = await as('worker').query('select clock_timestamp() as now');
+      const committedAt = rows[0].now;
+      const seen: string[] = [];
+      await expect
+        .poll(
+          async () => {
+            const state = await read(order, committedAt);
+            if (state.isClaimed && !state.isMapped) seen.push(order);
+            return state;
+          },
+          { timeout: 60_000, interval: 5 },
+        )
+        .toMatchObject({ isClaimed: true, isMapped: true });
+      expect(seen).toEqual([]);
+    }
+    expect((await read('late-2', new Date(0))).problem).toMatch(/lack triggers of the mapping/);
+    await write(`delete from store.late_orders`);
+  });
+
   it('have totals of customers without a cron job', async ({ as, directory, onTestFinished }) => {
     const worker = await createTestWorker(as('worker'), directory);
     onTestFinished(worker.close);

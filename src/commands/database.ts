@@ -39,7 +39,8 @@ export async function withDatabase(
   const isPrimary = Object.values(rights).some((privileges) => privileges !== 'select');
   const databaseUrl = await commandDatabase({ isPrimary, rights });
   const database = createPool(databaseUrl, {
-    max: 1,
+    // A mapping is copied on two, while a third one keeps others from it.
+    max: 3,
     applicationName,
     ...(statementTimeoutMs !== null && { statementTimeoutMs }),
   });

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import { isContention } from '../../src/postgres/mapping/contention.ts';
 import { withoutValues } from '../../src/postgres/mapping/map-rows.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { describeFailure, type Failure } from '../describe-failure.ts';
 import { every } from '../worker/timers.ts';
-import { isContention } from './contention.ts';
 import { createMappingRound } from './mapping-round.ts';
 import { createTotals } from './totals.ts';
 
@@ -86,8 +86,14 @@ export function createMapper({ database, pollIntervalMs, log }: MapperOptions): 
     async once() {
       const { signal } = new AbortController();
       if (!(await readState(database)).isMapped) return;
-      do await round.run({ isComparing: round.isComparisonDue(), signal });
-      while (round.isComparisonDue() || (await readState(database)).isChanged);
+      do {
+        try {
+          await round.run({ isComparing: round.isComparisonDue(), signal });
+        } catch (error) {
+          if (!isContention(error)) throw error;
+          await sleep(pollIntervalMs);
+        }
+      } while (round.isComparisonDue() || (await readState(database)).isChanged);
       await totals.refreshDue();
     },
     async run(signal) {

@@ -1,12 +1,12 @@
 import type { Logger } from 'pino';
 import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
 import { type Comparison, createComparison } from '../../src/postgres/mapping/comparison.ts';
-import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
+import { isContention } from '../../src/postgres/mapping/contention.ts';
+import { type MappedChanges, mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { type Mapping, readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
 import { restoreTriggers } from '../../src/postgres/mapping/triggers.ts';
 import { errorText } from '../../src/process/error-text.ts';
-import { isContention } from './contention.ts';
 
 /** Rows of one step, so that changes wait for few tenths of a second. */
 const comparedAtOnce = 2_000;
@@ -22,23 +22,26 @@ type Options = {
 /** A comparison of all rows that runs. */
 type Running = {
   readonly comparison: Comparison;
-  /** The structure at its begin. */
-  readonly structure: string;
-  /** How often a comparison was asked for until then. */
-  readonly asked: bigint;
+  /** What was so at its begin. */
+  readonly begin: Pick<MappedChanges, 'structure' | 'asked' | 'at'>;
   /** Another one is to follow, because rows may have changed without a logged key. */
   isRepeated: boolean;
   corrected: number;
 };
+
+const isSame = (changes: Running['begin'], { structure, asked }: Running['begin']): boolean =>
+  changes.structure === structure && changes.asked === asked;
 
 /** One transaction after the other that maps changes, and compares rows. */
 export function createMappingRound(database: Database, log: Logger) {
   let known: { readonly mapping: Mapping; readonly structure: string } | null = null;
   let running: Running | null = null;
   let isDue = false;
+  /** What was compared last while tables lacked triggers: nothing has asked for another one since. */
+  let compared: Running['begin'] | null = null;
   let problem: string | null = null;
   let missingTriggers: string | null = null;
-  /** A writer kept a table locked: the next comparison tries again. */
+  /** Restoring triggers has failed: the next comparison tries again. */
   let isRestoreDue = false;
 
   const run = async ({ isComparing, signal }: Options): Promise<void> => {
@@ -51,20 +54,17 @@ export function createMappingRound(database: Database, log: Logger) {
         async (connection) => {
           const mapping = before?.mapping ?? (await readMapping(connection));
           const changes = await mapChanges(connection, mapping);
-          const { structure, isComparisonDue, asked } = changes;
+          const { structure } = changes;
           // A changed view may have other columns.
           known = before !== null && before.structure !== structure ? null : { mapping, structure };
-          isDue = isComparisonDue;
-          if (running !== null) {
-            running.isRepeated ||= asked !== running.asked || structure !== running.structure;
-          }
+          isDue = changes.isComparisonDue && !(compared !== null && isSame(changes, compared));
+          if (running !== null) running.isRepeated ||= !isSame(changes, running.begin);
           if (!isComparing || known === null) return;
           // Triggers first: a comparison without them would count as complete.
           if (running === null && isDue && !isRestoring) return;
           running ??= {
             comparison: createComparison(mapping, { limit: comparedAtOnce }),
-            structure,
-            asked,
+            begin: changes,
             isRepeated: false,
             corrected: 0,
           };
@@ -85,18 +85,23 @@ export function createMappingRound(database: Database, log: Logger) {
     if (problem !== missingTriggers) await noteProblem(missingTriggers);
   };
 
+  /** While triggers are missing, rows may have changed unseen since the comparison has begun. */
   const end = async (
     connection: Pick<Database, 'query'>,
-    { structure, isRepeated, corrected }: Running,
+    { begin, isRepeated, corrected }: Running,
   ): Promise<void> => {
+    const isBlind = missingTriggers !== null;
     running = null;
     isDue = isRepeated;
+    compared = isBlind && !isRepeated ? begin : null;
     if (corrected > 0)
       log.warn({ rows: corrected }, 'rows differed from their views, and were corrected');
     await connection.query(
-      `update mapping_state set compared_at = now(), structure = case when $1 then structure else $2 end,
+      `update mapping_state set compared_at = now(),
+         structure = case when $1 then structure when not $4 then $2 end,
+         as_of = case when $4 then greatest(as_of, $5) else as_of end,
          repaired = repaired + $3, repaired_at = case when $3 > 0 then now() else repaired_at end`,
-      [isRepeated, structure, corrected],
+      [isRepeated, begin.structure, corrected, isBlind, begin.at],
     );
   };
 
@@ -113,9 +118,9 @@ export function createMappingRound(database: Database, log: Logger) {
       missingTriggers = null;
       isRestoreDue = false;
     } catch (error) {
-      isRestoreDue = isContention(error);
+      isRestoreDue = true;
       missingTriggers =
-        `Tables lack triggers of the mapping, and changes are found only by comparisons: ` +
+        `Tables lack triggers of the mapping, so only comparisons move the instant of the data: ` +
         `${errorText(error)}. Run \`npm run mapping -- apply\` as their owner.`;
     }
   };

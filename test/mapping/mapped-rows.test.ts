@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { expect, onTestFinished } from 'vitest';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { applyMapping } from '../../src/postgres/mapping/apply.ts';
@@ -327,10 +328,99 @@ it('compares again what another process was asked to compare', async ({
   await one.run({ isComparing: true, signal });
   await query(`insert into mapping_changes (view) values ('mapped_purchases')`);
   await other.run({ isComparing: false, signal });
-  for (let step = 0; step < 2; step += 1) await one.run({ isComparing: true, signal });
+  const compared = async () => (await query('select compared_at from mapping_state'))[0];
+  for (const before = await compared(); isDeepStrictEqual(await compared(), before); ) {
+    await one.run({ isComparing: true, signal });
+  }
   expect(await query('select structure is null as due from mapping_state')).toEqual([
     { due: true },
   ]);
+});
+
+it('copies rows without customers from both ends to one guest for each organization', async ({
+  start,
+  query,
+}) => {
+  await start(
+    `insert into store.orders (id, org) select n, 1 + n % 2 from generate_series(1, 12000) as n`,
+  );
+  expect(
+    await query(
+      `select organization_id as org, count(distinct customer_id)::int as customers, count(*)::int as orders
+       from purchases group by 1 order by 1`,
+    ),
+  ).toEqual([1n, 2n].map((org) => ({ org, customers: 1, orders: 6000 })));
+  expect(await query('select count(*)::int as customers from customers')).toEqual([
+    { customers: 2 },
+  ]);
+});
+
+it('fails a copy as a whole if one end of it fails', async ({ start, query, apply }) => {
+  await expect(
+    start(
+      'insert into store.orders (id) select generate_series(1, 12000)',
+      `${tables}
+      create function store.limited(id bigint) returns bigint language plpgsql stable as $$
+        begin if id > 11000 then raise insufficient_privilege; end if; return id; end $$;
+      create or replace view mapped_purchases as
+        select id as external_id, org as organization_id, client_id as customer_external_id,
+          store.limited(id) as purchase_value_in_cents, timestamptz '2026-01-01Z' as created_at, 'paid' as payment_status
+        from store.orders`,
+    ),
+  ).rejects.toMatchObject({ code: '42501' });
+  expect(await query('select copied_at from mapping_state')).toEqual([{ copied_at: null }]);
+  await query(
+    `create or replace function store.limited(id bigint) returns bigint language sql as 'select id'`,
+  );
+  await apply();
+  expect(await query('select count(*)::int as orders from purchases')).toEqual([{ orders: 12000 }]);
+});
+
+it('copies rows once if two processes copy', async ({ start, query, database }) => {
+  const schema = `${tables} insert into store.orders (id) select generate_series(1, 12000)`;
+  await start('', schema);
+  await query('truncate purchases, purchase_numbers; delete from mapping_state');
+  const copy = async () =>
+    applyMapping(database.pool, await readMapping(database.pool), {
+      acceptDeletions: false,
+      onProgress: () => {},
+      signal: new AbortController().signal,
+    });
+  const copied = await Promise.all([copy(), copy()]);
+  expect(copied.map(({ written }) => written).sort()).toEqual([0, 12_000]);
+  expect(await query('select * from mapping_failures')).toEqual([]);
+});
+
+it('maps once the process that maps has ended', async ({ start, query, map, database }) => {
+  await start('insert into store.orders (id) values (1)');
+  await query('update store.orders set cents = 7');
+  let mapped: Promise<void> = Promise.resolve();
+  await inMappingTransaction(database.pool, async (connection) => {
+    mapped = map();
+    await connection.query('select pg_sleep(0.1)');
+  });
+  await mapped;
+  expect(await query('select purchase_value_in_cents as cents from purchases')).toEqual([
+    { cents: 7n },
+  ]);
+});
+
+it('maps changes while rows are compared again', async ({ start, query, database }) => {
+  await start('insert into store.orders (id) select generate_series(1, 12000)');
+  await query('update store.orders set cents = 7 where id = 12000');
+  let seen: unknown;
+  await applyMapping(database.pool, await readMapping(database.pool), {
+    acceptDeletions: false,
+    onProgress: async (rows) => {
+      if (rows === 5_000) {
+        seen = query(
+          'select count(*)::int as mapped from purchases where purchase_value_in_cents = 7',
+        );
+      }
+    },
+    signal: new AbortController().signal,
+  });
+  expect(await seen).toEqual([{ mapped: 1 }]);
 });
 
 it('finds all rows that an empty view lacks, however many', async ({ start, query, database }) => {
@@ -381,7 +471,7 @@ it('creates triggers that were dropped before the first comparison of a worker',
   await query('drop trigger map_updated on store.orders');
   const round = createMappingRound(database.pool, log);
   const { signal } = new AbortController();
-  for (let step = 0; step < 4; step += 1) await round.run({ isComparing: true, signal });
+  for (let step = 0; step < 6; step += 1) await round.run({ isComparing: true, signal });
   expect(await query(countTriggers)).toEqual([{ triggers: 1 }]);
 });
 
@@ -404,7 +494,7 @@ it('creates triggers later if a writer keeps their table locked', async ({
   ]);
   await writer.query('commit');
   writer.release();
-  for (let step = 0; step < 4; step += 1) await round.run({ isComparing: true, signal });
+  for (let step = 0; step < 6; step += 1) await round.run({ isComparing: true, signal });
   expect(await query(countTriggers)).toEqual([{ triggers: 1 }]);
   expect(await query('select purchase_value_in_cents as cents from purchases')).toEqual([
     { cents: 7n },

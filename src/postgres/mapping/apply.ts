@@ -6,7 +6,8 @@ import {
   inTransaction,
   withConnection,
 } from '../connection/pool.ts';
-import { createComparison } from './comparison.ts';
+import { type Compared, compareView } from './comparison.ts';
+import { compareAmongChanges, copyFromBothEnds, lockTimeoutMs } from './copy.ts';
 import { mapChanges } from './map-changes.ts';
 import { type Mapped, nothingMapped } from './map-rows.ts';
 import {
@@ -22,7 +23,6 @@ import { restoreTriggers } from './triggers.ts';
 
 /** Rows of one transaction of a copy. */
 const copiedAtOnce = 5_000;
-const lockTimeoutMs = 60_000;
 /** Writers of the shop wait behind a waiting lock, so it waits for a second, again and again. */
 const triggerLock = { timeoutMs: 1_000, attempts: 30 };
 
@@ -37,68 +37,81 @@ export type ApplyOptions = {
  * Creates what the mapping needs, and maps all rows. Idempotent: what exists stays, and only what differs
  * is written, so an interrupted copy goes on where it was, as fast as rows are compared.
  */
-export async function applyMapping(
+export const applyMapping = (
   database: Database,
   mapping: Mapping,
-  { acceptDeletions, onProgress, signal }: ApplyOptions,
-): Promise<Mapped> {
-  await withConnection(
+  options: ApplyOptions,
+): Promise<Mapped> =>
+  withConnection(
+    database,
+    (connection) =>
+      inTransaction(connection, async () => {
+        // Another call waits until this one has ended.
+        await connection.query('lock table mapping_sources in share update exclusive mode');
+        await createObjects(database, mapping, options.signal);
+        return mapAll(database, mapping, options);
+      }),
+    options.signal,
+  );
+
+const createObjects = (database: Database, mapping: Mapping, signal: AbortSignal): Promise<void> =>
+  withConnection(
     database,
     async (connection) => {
-      await prepare(connection, mapping);
+      await inTransaction(connection, async () => {
+        for (const view of mappedViews) await createNumbers(connection, mapping, view);
+        await connection.query('insert into mapping_state default values on conflict do nothing');
+      });
       await restoreTriggersBetweenWriters(connection, signal);
     },
     signal,
   );
+
+async function mapAll(
+  database: Database,
+  mapping: Mapping,
+  { acceptDeletions, onProgress, signal }: ApplyOptions,
+): Promise<Mapped> {
+  const transaction = <Result>(work: (connection: Connection) => Promise<Result>) =>
+    inMappingTransaction(database, work, { signal, lockTimeoutMs });
+  const { isCopied, asked, structure } = await transaction(readState);
   const total = nothingMapped();
-  let structure = '';
-  let asked = 0n;
   let rows = 0;
-  const comparison = createComparison(mapping, { limit: copiedAtOnce, acceptDeletions });
-  for (let isDone = false; !isDone; ) {
-    const step = await inMappingTransaction(
-      database,
-      async (connection) => {
-        if (structure === '') {
-          structure = await readStructure(connection);
-          asked = await readAsked(connection);
-        }
-        return comparison.step(connection);
-      },
-      { signal, lockTimeoutMs },
-    );
-    isDone = step === null;
-    rows += step?.rows ?? 0;
-    total.written += step?.written ?? 0;
-    total.deleted += step?.deleted ?? 0;
+  const count = (compared: Compared) => {
+    rows += compared.rows;
+    total.written += compared.written;
+    total.deleted += compared.deleted;
     onProgress(rows);
+  };
+  for (const view of mappedViews) {
+    const comparison = compareView(mapping, view, { limit: copiedAtOnce, acceptDeletions });
+    const copy = { database, mapping, comparison, signal, count };
+    await (isCopied ? compareAmongChanges(copy) : copyFromBothEnds(copy, view));
+    count({ ...(await transaction(comparison.end)), rows: 0 });
   }
-  await inMappingTransaction(
-    database,
-    async (connection) => {
-      await connection.query(
-        `update mapping_state set structure = case when asked = $2 then $1 end, compared_at = now(),
-           copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
-        [structure, asked],
-      );
-      await mapChanges(connection, mapping);
-    },
-    { signal, lockTimeoutMs },
-  );
+  await transaction(async (connection) => {
+    await connection.query(
+      `update mapping_state set structure = case when asked = $2 then $1 end, compared_at = now(),
+         copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
+      [structure, asked],
+    );
+    await mapChanges(connection, mapping);
+  });
   return total;
 }
 
-/** How often changes have asked for a comparison: a later one may have taken place behind the copy. */
-async function readAsked(connection: Connection): Promise<bigint> {
-  const { rows } = await connection.query<{ asked: bigint }>('select asked from mapping_state');
-  return rows[0]?.asked ?? 0n;
+/** What to know before a copy. */
+async function readState(connection: Connection) {
+  const { rows } = await connection.query<{ isCopied: boolean; asked: bigint }>(
+    'select copied_at is not null as "isCopied", asked from mapping_state',
+  );
+  return {
+    isCopied: rows[0]?.isCopied ?? false,
+    /** How often changes have asked for a comparison: a later one may have taken place behind the copy. */
+    asked: rows[0]?.asked ?? 0n,
+    structure: await readStructure(connection),
+  };
 }
-
-const prepare = (connection: Connection, mapping: Mapping): Promise<void> =>
-  inTransaction(connection, async () => {
-    for (const view of mappedViews) await createNumbers(connection, mapping, view);
-    await connection.query('insert into mapping_state default values on conflict do nothing');
-  });
 
 async function restoreTriggersBetweenWriters(
   connection: Connection,

@@ -1,12 +1,17 @@
 import type { Connection } from '../connection/pool.ts';
 import { guardDeletions } from './deletions.ts';
-import { type Mapped, mapKeys, mapRange, nothingMapped } from './map-rows.ts';
+import { type Mapped, mapKeys, mapRange } from './map-rows.ts';
 import type { Gone } from './map-statement.ts';
 import { type MappedView, type Mapping, mappedViews } from './mapping-definition.ts';
 
+export type Compared = Mapped & {
+  /** Rows of the view that were compared. */
+  readonly rows: number;
+};
+
 export type Comparison = {
   /** The next step of the comparison, in a mapping transaction. Null when all rows are compared. */
-  step(connection: Connection): Promise<(Mapped & { readonly rows: number }) | null>;
+  step(connection: Connection): Promise<Compared | null>;
 };
 
 export type ComparisonOptions = {
@@ -15,44 +20,73 @@ export type ComparisonOptions = {
   readonly acceptDeletions?: boolean;
 };
 
+/** A range of the external ids of a view that is compared step by step. */
+export type Part = {
+  /** The last external id that was compared. */
+  after: string | null;
+  readonly until: string | null;
+  isEnd: boolean;
+};
+
+/** All of a view, or the part of it with these bounds. */
+export const createPart = ({ after = null, until = null }: Partial<Part> = {}): Part => ({
+  ...{ after, until },
+  isEnd: false,
+});
+
 /**
  * Compares all rows of the views with the stored ones in the order of external ids, and corrects what
- * differs: the first copy as well. Stored rows that a view lacks are deleted at its end, when it is
- * known how many these are. After a failure, the same step can be repeated.
+ * differs. After a failure, the same step can be repeated.
  */
-export function createComparison(
-  mapping: Mapping,
-  { limit, acceptDeletions = false }: ComparisonOptions,
-): Comparison {
-  const views = [...mappedViews];
-  let after: string | null = null;
-  let gone: Gone[number][] = [];
-  let startedAt: Date | null = null;
-
+export function createComparison(mapping: Mapping, options: ComparisonOptions): Comparison {
+  const views = mappedViews.map((view) => ({
+    comparison: compareView(mapping, view, options),
+    part: createPart(),
+  }));
   return {
     async step(connection) {
       const [view] = views;
       if (view === undefined) return null;
-      startedAt ??= await readNow(connection);
-      const found = await mapRange(connection, mapping, view, { after, limit });
-      const mapped = nothingMapped();
-      add(mapped, found);
-      if (!found.isEnd) {
-        after = found.last;
-        for (const row of found.gone) gone.push(row);
-        return { ...mapped, rows: found.selected };
-      }
-      const all = [...gone, ...found.gone];
-      const allowed = acceptDeletions
-        ? all
-        : await guardDeletions(connection, view, all, startedAt);
-      await releaseHeld(connection, view, held(all, allowed));
-      const keys = [...allowed.map(({ key }) => key), ...(await failedKeys(connection, view))];
-      add(mapped, await mapKeys(connection, mapping, { [view]: keys }, true));
+      const { comparison, part } = view;
+      if (!part.isEnd) return comparison.step(connection, part);
+      const ended = await comparison.end(connection);
       views.shift();
-      after = null;
-      gone = [];
-      return { ...mapped, rows: found.selected };
+      return { ...ended, rows: 0 };
+    },
+  };
+}
+
+/**
+ * Compares the rows of one view. Stored rows that it lacks are deleted at the end, when it is known how
+ * many these are. Parts may be compared at the same time by several transactions.
+ */
+export function compareView(
+  mapping: Mapping,
+  view: MappedView,
+  { limit, acceptDeletions = false }: ComparisonOptions,
+) {
+  const gone: Gone[number][] = [];
+  let startedAt: Date | null = null;
+  return {
+    /** Compares the next rows of a part. */
+    async step(connection: Connection, part: Part): Promise<Compared> {
+      startedAt ??= await readNow(connection);
+      const { after, until } = part;
+      const found = await mapRange(connection, mapping, view, { after, until, limit });
+      for (const row of found.gone) gone.push(row);
+      part.after = found.last ?? after;
+      part.isEnd = found.isEnd;
+      return { ...found, rows: found.selected };
+    },
+
+    /** Ends a comparison whose parts have ended. */
+    async end(connection: Connection): Promise<Mapped> {
+      const allowed = acceptDeletions
+        ? gone
+        : await guardDeletions(connection, view, gone, startedAt);
+      await releaseHeld(connection, view, held(gone, allowed));
+      const keys = [...allowed.map(({ key }) => key), ...(await failedKeys(connection, view))];
+      return mapKeys(connection, mapping, { [view]: keys }, true);
     },
   };
 }
@@ -60,13 +94,6 @@ export function createComparison(
 async function readNow(connection: Connection): Promise<Date> {
   const { rows } = await connection.query<{ now: Date }>('select now() as now');
   return (rows[0] as { now: Date }).now;
-}
-
-function add(total: Mapped, { written, deleted, refused, failing }: Mapped): void {
-  total.written += written;
-  total.deleted += deleted;
-  total.refused += refused;
-  total.failing += failing;
 }
 
 /** The organizations whose deletions are held. */

@@ -16,6 +16,8 @@ export type MappedChanges = {
   readonly isComparisonDue: boolean;
   /** The present one (structure.ts). */
   readonly structure: string;
+  /** The instant of the snapshot. */
+  readonly at: Date;
 };
 
 /**
@@ -28,16 +30,16 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
   await mapKeys(connection, mapping, keys);
   const structure = await readStructure(connection);
   // Until the comparison has ended, `structure` is null.
-  const { rows } = await connection.query<{ isComplete: boolean; asked: bigint }>(
+  const { rows } = await connection.query<{ isComplete: boolean; asked: bigint; at: Date }>(
     `update mapping_state as state
      set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
        structure = case when is_complete then structure end, asked = asked + $2::boolean::int
      from (select coalesce(structure = $1 and not $2::boolean, false) as is_complete from mapping_state) as now
-     returning is_complete as "isComplete", asked`,
+     returning is_complete as "isComplete", asked, transaction_timestamp() as at`,
     [structure, isComparisonAskedFor],
   );
-  const { isComplete = false, asked = 0n } = rows[0] ?? {};
-  return { asked, structure, isComparisonDue: !isComplete };
+  const { isComplete = false, asked = 0n, at = new Date(0) } = rows[0] ?? {};
+  return { asked, structure, at, isComparisonDue: !isComplete };
 }
 
 async function takeChanges(connection: Connection) {

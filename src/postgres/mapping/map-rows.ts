@@ -5,6 +5,8 @@ import {
   type Gone,
   type MapResult,
   mapStatement,
+  type Range,
+  rangeConditions,
   replaceFailure,
   type Selection,
 } from './map-statement.ts';
@@ -82,7 +84,7 @@ export async function mapRange(
   connection: Connection,
   mapping: Mapping,
   view: MappedView,
-  range: Extract<Selection, { after: string | null }>,
+  range: Range,
 ): Promise<
   Mapped & {
     readonly selected: number;
@@ -199,21 +201,20 @@ async function keysOf(
   connection: Connection,
   mapping: Mapping,
   view: MappedView,
-  { after, limit }: Extract<Selection, { after: string | null }>,
+  range: Range,
 ): Promise<{ readonly selected: readonly string[]; readonly stored: readonly string[] }> {
-  const isAfter =
-    after === null ? 'external_id is not null' : `external_id > $2::${keyTypeOf(mapping, view)}`;
+  const { within, values } = rangeConditions(keyTypeOf(mapping, view), range);
   const { rows } = await connection.query<{ selected: string[]; stored: string[] }>(
     `with selected as materialized (
-       select external_id from ${view} where ${isAfter} order by external_id limit $1
+       select external_id from ${view} where ${within('external_id')} order by external_id limit $1
      )
      select array(select external_id::text from selected order by external_id) as selected,
        array(
          select external_id::text from ${numberTables[view]}
-         where ${isAfter} and ((select count(*) < $1 from selected)
+         where ${within('external_id')} and ((select count(*) < $1 from selected)
            or external_id <= (select external_id from selected order by external_id desc limit 1))
        ) as stored`,
-    after === null ? [limit] : [limit, after],
+    values,
   );
   return rows[0] ?? { selected: [], stored: [] };
 }

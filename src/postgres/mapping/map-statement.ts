@@ -8,9 +8,14 @@ import {
 } from './mapping-definition.ts';
 
 /** Rows of a view: those of some external ids, or the next ones in the order of external ids. */
-export type Selection =
-  | { readonly keys: readonly string[] }
-  | { readonly after: string | null; readonly limit: number };
+export type Selection = { readonly keys: readonly string[] } | Range;
+
+/** At most `limit` rows after one external id, and up to another, which is included. */
+export type Range = {
+  readonly after: string | null;
+  readonly until: string | null;
+  readonly limit: number;
+};
 
 /** The most external ids that one statement finds without a row of the view, for each row of a range. */
 const maxMissing = 20;
@@ -224,19 +229,31 @@ function conditions(keyType: string, selection: Selection) {
       values: [selection.keys],
     };
   }
-  const { after, limit } = selection;
-  const isAfter = (column: string) =>
-    after === null ? `${column} is not null` : `${column} > $2::${keyType}`;
-  const ofNumbers = isAfter('numbers.external_id');
+  const { within, values } = rangeConditions(keyType, selection);
+  const ofNumbers = within('numbers.external_id');
   return {
     // All rows of the last external id, so that repeated ones are found.
-    where: `where ${isAfter('v.external_id')} order by v.external_id fetch first $1 rows with ties`,
+    where: `where ${within('v.external_id')} order by v.external_id fetch first $1 rows with ties`,
     // Two ranges, because Postgres reads all numbers for a bound that may be missing.
     missing: [
       `(select selected >= $1 from bounds) and ${ofNumbers}
         and numbers.external_id <= (select last from bounds)`,
       `(select selected < $1 from bounds) and ${ofNumbers}`,
     ],
-    values: after === null ? [limit] : [limit, after],
+    values,
   };
+}
+
+/** The condition that the external id in a column is within a range. The first value is the range's limit. */
+export function rangeConditions(keyType: string, { after, until, limit }: Range) {
+  const values: (string | number)[] = [limit];
+  const bounds = [
+    { operator: '>', key: after },
+    { operator: '<=', key: until },
+  ].flatMap(({ operator, key }) =>
+    key === null ? [] : `${operator} $${values.push(key)}::${keyType}`,
+  );
+  const within = (column: string): string =>
+    ['is not null', ...bounds].map((bound) => `${column} ${bound}`).join(' and ');
+  return { within, values };
 }

@@ -9,6 +9,8 @@ type TransactionOptions = {
   readonly signal?: AbortSignal | undefined;
   readonly lockTimeoutMs?: number;
   readonly nowait?: boolean;
+  /** Whether others that say so may map at the same time. They write different rows, and delete none. */
+  readonly isShared?: boolean;
 };
 
 /**
@@ -19,7 +21,7 @@ type TransactionOptions = {
 export const inMappingTransaction = <Result>(
   database: Database,
   work: (connection: Connection) => Promise<Result>,
-  { signal, lockTimeoutMs = 5_000, nowait = false }: TransactionOptions = {},
+  { signal, lockTimeoutMs = 5_000, nowait = false, isShared = false }: TransactionOptions = {},
 ): Promise<Result> =>
   withConnection(
     database,
@@ -29,7 +31,7 @@ export const inMappingTransaction = <Result>(
         async () => {
           await connection.query(
             `set local lock_timeout = ${lockTimeoutMs};
-             lock table mapping_held_deletions in share update exclusive mode ${nowait ? 'nowait' : ''};
+             lock table mapping_held_deletions in ${isShared ? 'share' : 'share update exclusive'} mode ${nowait ? 'nowait' : ''};
              lock table mapped_customers, mapped_purchases in access share mode`,
           );
           return work(connection);
