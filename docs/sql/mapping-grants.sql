@@ -6,3 +6,5 @@ grant select, update on segments to shop_worker;
 grant usage on all sequences in schema shop to shop_worker;
 -- The views, and the number tables that `npm run mapping -- apply` creates.
 alter default privileges in schema shop grant select, insert, update on tables to shop_worker;
+-- The functions that find keys by queries.
+alter default privileges in schema shop grant execute on functions to shop_worker;

@@ -317,6 +317,10 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
         /^error: mapping_sources names store\. for .* (cannot be read|does not exist)/,
       ),
     );
+    expect(await withSource('store.orders_2026_01', 'id')).toContain(
+      'error: mapping_sources names store.orders_2026_01 and store.orders, of which it is a part. → ' +
+        "delete from mapping_sources where to_regclass(source) = 'store.orders_2026_01'::regclass;",
+    );
     expect(await withSource('store.orders', 'number')).toEqual([
       `error: The key number of store.orders for mapped_purchases fails: column "number" does not exist. → ` +
         `update mapping_sources set key = 'id' ${row('store.orders', 'number')}`,

@@ -337,6 +337,26 @@ it('compares again what another process was asked to compare', async ({
   ]);
 });
 
+it('compares rows if the query of a key fails', async ({ start, query, map }) => {
+  await start(
+    `insert into store.clients (id, name) values ('', 'Ana'), ('b', 'Bruno')`,
+    tables.replace(
+      `'store.emails', 'client_id'`,
+      `'store.emails', 'select id from store.clients where id = client_id'`,
+    ),
+  );
+  const stored = () => query('select name, email from customers order by name');
+  const ana = { name: 'Ana', email: 'ana@example.com' };
+  await query(`insert into store.emails values ('', '${ana.email}')`);
+  await map();
+  expect(await stored()).toEqual([ana, { name: 'Bruno', email: null }]);
+  await query(`alter table store.clients rename column id to client;
+    insert into store.emails values ('b', 'bruno@example.com')`);
+  await map();
+  expect(await stored()).toEqual([ana, { name: 'Bruno', email: 'bruno@example.com' }]);
+  expect(await query('select * from mapping_changes')).toEqual([]);
+});
+
 it('copies rows without customers from both ends to one guest for each organization', async ({
   start,
   query,

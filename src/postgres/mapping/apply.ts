@@ -47,7 +47,7 @@ export const applyMapping = (
     (connection) =>
       inTransaction(connection, async () => {
         // Another call waits until this one has ended.
-        await connection.query('lock table mapping_sources in share update exclusive mode');
+        await connection.query('lock table mapping_state in share update exclusive mode');
         await createObjects(database, mapping, options.signal);
         return mapAll(database, mapping, options);
       }),

@@ -1,7 +1,14 @@
+import pg from 'pg';
 import type { Connection } from '../connection/pool.ts';
 import { mapKeys } from './map-rows.ts';
-import { type MappedView, type Mapping, mappedViews } from './mapping-definition.ts';
+import type { MappedView, Mapping } from './mapping-definition.ts';
 import { readStructure } from './structure.ts';
+import { keyFunctionName } from './trigger-function.ts';
+
+const { escapeIdentifier } = pg;
+
+/** Rows for which a query is evaluated at once. */
+const batchBytes = 1_000_000;
 
 /** More changed keys than this are found by a comparison of all rows instead, in smaller transactions. */
 const maxKeys = 200_000;
@@ -43,21 +50,85 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
 }
 
 async function takeChanges(connection: Connection) {
-  const { rows } = await connection.query<{ view: MappedView; key: string | null }>(
+  const { rows } = await connection.query<Logged>(
     `with taken as (
        delete from mapping_changes
-       where ctid = any (array(select ctid from mapping_changes limit $1)) returning view, key
+       where ctid = any (array(select ctid from mapping_changes where source is null limit $1))
+       returning view, key
      )
-     select view, key from taken group by view, key`,
+     select view, key, null as source from taken group by view, key
+     union all
+     select distinct view, null, source from mapping_changes where source is not null`,
     [maxKeys],
   );
-  const rest = rows.length === 0 ? null : await connection.query('delete from mapping_changes');
-  const keys = Object.fromEntries(
-    mappedViews.map((view) => [
-      view,
-      rows.flatMap((row) => (row.view === view && row.key !== null ? [row.key] : [])),
-    ]),
-  );
-  const isComparisonAskedFor = (rest?.rowCount ?? 0) > 0 || rows.some(({ key }) => key === null);
-  return { keys, isComparisonAskedFor };
+  const keys: Record<MappedView, Set<string>> = {
+    mapped_customers: new Set(),
+    mapped_purchases: new Set(),
+  };
+  let isComparisonAskedFor = false;
+  for (const { view, key, source } of rows) {
+    const logged = key === null ? null : [key];
+    const found = source === null ? logged : await findKeys(connection, view, source);
+    if (found === null) isComparisonAskedFor = true;
+    else for (const each of found) keys[view].add(each);
+  }
+  if (rows.length > 0) {
+    const rest = await connection.query('delete from mapping_changes where source is null');
+    if ((rest.rowCount ?? 0) > 0) isComparisonAskedFor = true;
+  }
+  return {
+    keys: {
+      mapped_customers: [...keys.mapped_customers],
+      mapped_purchases: [...keys.mapped_purchases],
+    },
+    isComparisonAskedFor,
+  };
+}
+
+type Logged = {
+  readonly view: MappedView;
+  readonly key: string | null;
+  /** The source of logged rows. */
+  readonly source: string | null;
+};
+
+/**
+ * Takes the logged rows of a source, and returns the keys to which its queries lead now. Null if they fail,
+ * as after a column was renamed, or lead to too many.
+ */
+async function findKeys(
+  connection: Connection,
+  view: MappedView,
+  source: string,
+): Promise<readonly string[] | null> {
+  await connection.query('savepoint keys');
+  try {
+    const { rows } = await connection.query<{ key: string }>(
+      `with taken as (
+         delete from mapping_changes where view = $1 and source = $2 returning row
+       ),
+       numbered as (
+         select row, sum(pg_column_size(row)) over (rows unbounded preceding) / $3 as batch from taken
+       ),
+       batches as (select jsonb_agg(row) as rows from numbered group by batch)
+       select distinct key
+       from batches cross join lateral ${escapeIdentifier(keyFunctionName(source))}($1, batches.rows) as key
+       limit $4`,
+      [view, source, batchBytes, maxKeys + 1],
+    );
+    if (rows.length <= maxKeys) {
+      await connection.query('release savepoint keys');
+      return rows.map(({ key }) => key);
+    }
+  } catch (error) {
+    const isOfQuery =
+      error instanceof pg.DatabaseError && /^(2|42(?!501)|54|P0)/.test(error.code ?? '');
+    if (!isOfQuery) throw error;
+  }
+  await connection.query('rollback to savepoint keys');
+  await connection.query('delete from mapping_changes where view = $1 and source = $2', [
+    view,
+    source,
+  ]);
+  return null;
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import pg from 'pg';
 import type { MappedView, MappingSource } from './mapping-definition.ts';
 
@@ -5,37 +6,55 @@ const { escapeLiteral } = pg;
 
 type Key = Pick<MappingSource, 'view' | 'key'>;
 
-export type TriggerFunction = {
+/** A function of a source table. */
+export type SourceFunction = {
+  readonly name: string;
+  readonly isTrigger: boolean;
+  /** Types of its arguments. */
+  readonly parameters: string;
   readonly body: string;
   /** The rest of its definition. */
   readonly options: string;
 };
 
 /**
- * The trigger function of a source table: appends the keys of changed rows to mapping_changes. Where a key
- * fails, as after its column was renamed, its view is compared instead: no write of the shop fails. A
- * search path of its own costs an insert of one row a fifth, and a column needs none: types and operators
- * have their schema, because a writer may set a path whose own ones would run as the owner.
+ * The trigger function of a source table. It appends to mapping_changes the keys of changed rows if they are
+ * columns, and otherwise the rows. Where that fails, as after a column was renamed, the view is compared
+ * instead: no write of the shop fails. A search path of its own would cost an insert of one row a fifth:
+ * types and operators have their schema, because a writer may set a path whose own ones would run as the
+ * owner.
  */
 export function triggerFunction(
   schema: string,
   table: string,
   keys: readonly Key[],
-): TriggerFunction {
+): SourceFunction {
   const changes = `${schema}.mapping_changes`;
   const compare = (view: MappedView) =>
     `insert into ${changes} (view) values (${escapeLiteral(view)});`;
+  const logKeys = ({ view, key }: Key, rows: readonly string[]) => {
+    const selects = rows.map(
+      (each) =>
+        `select ${escapeLiteral(view)}, mapped_keys.mapped_key::pg_catalog.text ${keysFrom(key, table, each)}
+         where mapped_keys.mapped_key is not null`,
+    );
+    return `insert into ${changes} (view, key) ${selects.join(' union ')};`;
+  };
+  const logRows = (view: MappedView, rows: readonly string[]) => {
+    const selects = rows.map(
+      (each) =>
+        `select ${escapeLiteral(view)}, ${escapeLiteral(table)}, pg_catalog.to_jsonb(changed.*) from ${each} as changed`,
+    );
+    return `insert into ${changes} (view, source, row) ${selects.join(' union all ')};`;
+  };
+  const columns = keys.filter(isColumn);
+  const viewsOfQueries = new Set(keys.filter((key) => !isColumn(key)).map(({ view }) => view));
   const changed = (...rows: string[]) =>
-    keys
-      .map(({ view, key }) => {
-        const selects = rows.map(
-          (each) =>
-            `select ${escapeLiteral(view)}, mapped_keys.mapped_key::pg_catalog.text ${keysFrom(key, table, each)}
-             where mapped_keys.mapped_key is not null`,
-        );
-        return `begin insert into ${changes} (view, key) ${selects.join(' union ')};
-          exception when others then ${compare(view)} end;`;
-      })
+    [
+      ...columns.map((key) => ({ view: key.view, log: logKeys(key, rows) })),
+      ...[...viewsOfQueries].map((view) => ({ view, log: logRows(view, rows) })),
+    ]
+      .map(({ view, log }) => `begin ${log} exception when others then ${compare(view)} end;`)
       .join('\n');
   // A column may have the name of a variable, such as `found`.
   const body = `
@@ -51,19 +70,60 @@ begin
   end if;
   return null;
 end`;
-  const areColumns = keys.every(({ key }) => isColumn(key));
-  const path = areColumns ? '' : `set search_path = ${schema}, pg_temp`;
-  return { body, options: `language plpgsql security definer ${path}` };
+  return {
+    name: functionName('map_rows_of', table),
+    isTrigger: true,
+    parameters: '',
+    body,
+    options: 'returns trigger language plpgsql security definer',
+  };
+}
+
+/**
+ * The function that finds the keys of a view for logged rows of a source table, a JSON array; null if all
+ * its keys are columns.
+ */
+export function keyFunction(
+  schema: string,
+  table: string,
+  keys: readonly Key[],
+): SourceFunction | null {
+  const queries = keys.filter((key) => !isColumn(key));
+  if (queries.length === 0) return null;
+  const rows = `pg_catalog.jsonb_populate_recordset(null::${table}, $2)`;
+  return {
+    name: keyFunctionName(table),
+    isTrigger: false,
+    parameters: 'text, jsonb',
+    body: queries
+      .map(
+        ({ view, key }) =>
+          `select mapped_keys.mapped_key::pg_catalog.text ${keysFrom(key, table, rows)}
+           where mapped_keys.mapped_key is not null and $1 ${equals} ${escapeLiteral(view)}`,
+      )
+      .join(' union '),
+    options: `returns setof text language sql stable security definer set search_path = ${schema}, pg_temp`,
+  };
 }
 
 const equals = 'operator(pg_catalog.=)';
 
-/** No search path can change what it means. */
-const isColumn = (key: string): boolean => /^\s*("[^"]+"|[a-z_][a-z0-9_]*)\s*$/i.test(key);
+/** No search path, and no other transaction, can change what it means. */
+const isColumn = ({ key }: Key): boolean => /^\s*("[^"]+"|[a-z_][a-z0-9_]*)\s*$/i.test(key);
 
 /** SQL of the keys of rows, with the name of their table as the alias. */
 export function keysFrom(key: string, table: string, rows: string): string {
   const query = /^\s*(select|with|values)\b/i.test(key) ? key : `select ${key}`;
   const alias = table.replace(/^("([^"]|"")*"|[^".]*)\./, '');
   return `from ${rows} as ${alias} cross join lateral (${query}) as mapped_keys (mapped_key)`;
+}
+
+/** The name of the function that finds the keys of logged rows. */
+export const keyFunctionName = (table: string): string => functionName('find_keys_of', table);
+
+/** Postgres cuts names at 63 bytes. */
+function functionName(prefix: string, table: string): string {
+  const name = `${prefix} ${table}`;
+  if (Buffer.byteLength(name) <= 63) return name;
+  return `${prefix} ${createHash('md5').update(table).digest('hex')}`;
 }

@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { type Connection, type Database, inTransaction } from '../connection/pool.ts';
 import type { MappingSource } from './mapping-definition.ts';
 import { triggerNames } from './structure.ts';
-import { triggerFunction } from './trigger-function.ts';
+import { keyFunction, type SourceFunction, triggerFunction } from './trigger-function.ts';
 
 const { escapeIdentifier, escapeLiteral } = pg;
 
@@ -101,23 +100,33 @@ async function createFunctions(
     'select quote_ident(current_schema()) as schema',
   );
   const schema = rows[0]?.schema ?? 'public';
-  for (const { root, keys } of new Map(tables.map((table) => [table.root, table])).values()) {
-    const { body, options } = triggerFunction(schema, root, keys);
+  for (const wanted of functionsOf(schema, tables)) {
     const known = await connection.query(
       `select from pg_proc where pronamespace = current_schema()::regnamespace and proname = $1 and prosrc = $2`,
-      [functionName(root), body],
+      [wanted.name, wanted.body],
     );
     if (known.rowCount !== 0) continue;
+    const name = `${escapeIdentifier(wanted.name)}(${wanted.parameters})`;
     await connection.query(
-      `create or replace function ${escapeIdentifier(functionName(root))}() returns trigger
-       ${options} as ${escapeLiteral(body)}`,
+      `create or replace function ${name} ${wanted.options} as ${escapeLiteral(wanted.body)}`,
     );
+    // Otherwise every role could ask it for keys.
+    if (!wanted.isTrigger) await connection.query(`revoke execute on function ${name} from public`);
   }
+}
+
+/** The functions of each source. */
+function functionsOf(schema: string, tables: readonly SourceTable[]): SourceFunction[] {
+  const sources = new Map(tables.map((table) => [table.root, table])).values();
+  return [...sources].flatMap(({ root, keys }) => {
+    const ofKeys = keyFunction(schema, root, keys);
+    return [triggerFunction(schema, root, keys), ...(ofKeys === null ? [] : [ofKeys])];
+  });
 }
 
 /** Creates the triggers that a table lacks, and enables those that are disabled. */
 async function createTriggers(connection: Connection, table: SourceTable): Promise<void> {
-  const calls = escapeIdentifier(functionName(table.root));
+  const calls = escapeIdentifier(triggerFunction('', table.root, table.keys).name);
   for (const event of triggersFor(table)) {
     const name = triggerNames[event];
     const isEnabled = table.triggers[name];
@@ -154,16 +163,9 @@ export async function dropTriggers(
     `select format('drop function %s cascade', pg_proc.oid::regprocedure) as statement,
        (select count(*)::int from pg_trigger where tgfoid = pg_proc.oid and tgparentid = 0) as triggers
      from pg_proc where pronamespace = current_schema()::regnamespace
-       and proname like 'map\\_rows\\_of %' and proname <> all ($1)`,
-    [tables.map(({ root }) => functionName(root))],
+       and proname ~ '^(map_rows|find_keys)_of ' and proname <> all ($1)`,
+    [functionsOf('', tables).map(({ name }) => name)],
   );
   for (const { statement } of rows) await connection.query(statement);
   return rows.reduce((sum, { triggers }) => sum + triggers, 0);
-}
-
-/** Postgres cuts names at 63 bytes. */
-function functionName(root: string): string {
-  const name = `map_rows_of ${root}`;
-  if (Buffer.byteLength(name) <= 63) return name;
-  return `map_rows_of ${createHash('md5').update(root).digest('hex')}`;
 }

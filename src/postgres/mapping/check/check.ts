@@ -17,7 +17,7 @@ import { checkApplyRights, checkViewRights, type RoleRights, readRights } from '
 import { checkRows } from './row-findings.ts';
 import { type RowSummary, summarizeRows } from './row-summary.ts';
 import { checkUnknownKeys, type SourceKeys, trySourceKeys } from './source-keys.ts';
-import { checkRelations, checkTable, findTable } from './sources.ts';
+import { checkPartitions, checkRelations, checkTable, findTable } from './sources.ts';
 import { checkStoredRows } from './stored-rows.ts';
 import { checkCustomerKey, checkNames, checkTypes } from './view-columns.ts';
 
@@ -169,6 +169,7 @@ async function checkSources(
   const tables = await readTables(connection, findings);
   const existing = relations.filter(({ view }) => views[view] !== null);
   findings.push(
+    ...checkPartitions(tables),
     ...checkRelations(existing, sources, tables, organizationId).filter(
       ({ view }) => views[view] !== null,
     ),

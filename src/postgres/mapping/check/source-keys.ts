@@ -17,7 +17,7 @@ export type SourceKeys = {
   readonly keys: readonly string[];
 };
 
-/** Evaluates the key of a source over rows of its table, as its trigger will. */
+/** Evaluates the key of a source over rows of its table. */
 export async function trySourceKeys(
   connection: Connection,
   source: MappingSource,

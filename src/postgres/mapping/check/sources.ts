@@ -129,6 +129,18 @@ export function checkRelations(
   });
 }
 
+/** A partition or child of another source has the triggers of that one. */
+export const checkPartitions = (tables: readonly SourceTable[]): Finding[] =>
+  tables
+    .filter(({ name, root }) => name !== root && tables.some((other) => other.root === name))
+    .map(({ name, root, keys }) =>
+      error(
+        keys[0]?.view ?? 'mapped_purchases',
+        `mapping_sources names ${name} and ${root}, of which it is a part.`,
+        `delete from mapping_sources where to_regclass(source) = ${escapeLiteral(name)}::regclass;`,
+      ),
+    );
+
 const insertSource = (view: MappedView, table: ReadRelation | undefined): string =>
   'insert into mapping_sources (view, source, key) values ' +
   `('${view}', ${escapeLiteral(table?.name ?? '…')}, ${escapeLiteral(table?.key ?? '…')});`;
