@@ -35,7 +35,7 @@ const ofClickHouse = [
 /** `npm run test:clickhouse` tests the engine over ClickHouse alone. */
 export const hasClickHouse = inject('clickHouseUrl') !== undefined;
 export const engines = hasClickHouse ? ofClickHouse : ofSuite;
-type EngineName = (typeof engines)[number];
+export type EngineName = (typeof engines)[number];
 
 export type OpenEngine = {
   readonly engine: PurchaseEngine;
