@@ -17,7 +17,7 @@ import {
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
 import { type OracleRow, oracleCohorts, oracleReport } from './report-oracle.ts';
-import { type EngineName, engines, hasClickHouse, storeIn } from './store.ts';
+import { describeEngines, hasClickHouse, storeIn } from './store.ts';
 
 const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
@@ -140,16 +140,8 @@ const total: PurchaseReportQuery = {
   limit: 100,
 };
 
-/** `engines-agree.test.ts` compares the other contents of ClickHouse, which runs one statement at a time. */
-const tested = hasClickHouse ? engines.slice(-1) : engines;
-/** `npm test` leaves out a base alone and a log alone: others have both. */
-const isAlone = (name: EngineName) => /purchases in a (base|log)$/.test(name);
-
-describe.each(tested.filter((name) => !isAlone(name)))('the engine %s', testReports);
-describe.each(tested.filter(isAlone))('the engine %s', { tags: ['slow'] }, testReports);
-
 /** Reports and cohorts, against the same computations over the inserted rows. */
-function testReports(name: EngineName): void {
+describeEngines('the engine %s', (name) => {
   const store = storeIn(name);
   let organization: bigint;
   let customers: bigint[];
@@ -405,4 +397,4 @@ function testReports(name: EngineName): void {
     const { result } = await store.engine.cohorts(added.organization, later);
     expect(result.cohorts).toHaveLength(120);
   });
-}
+});
