@@ -13,6 +13,7 @@ export default defineConfig({
     ],
     pool: 'forks',
     maxWorkers: 2,
+    isolate: false,
     // The embedded ClickHouse runs one statement at a time, of all tests.
     testTimeout: 180_000,
     hookTimeout: 60_000,

@@ -129,6 +129,20 @@ describe('a seeded database', () => {
     expect(await count(rows)).toBeGreaterThan(0);
   });
 
+  it.for(['utm_source', 'utm_medium', 'utm_campaign'])(
+    'has a %s in most purchases, and none in some',
+    async (column, { count }) => {
+      const all = OPTIONS.organizations * OPTIONS.purchases;
+      const without = await count(`purchases where ${column} is null`);
+      expect(without / all).toBeGreaterThan(0.05);
+      expect(without / all).toBeLessThan(0.2);
+      // The largest group of a ranking has a name, also of few purchases.
+      const largest = `(select from purchases where ${column} is not null
+        group by ${column} having count(*) > 1.2 * ${without}) as larger`;
+      expect(await count(largest)).toBeGreaterThan(0);
+    },
+  );
+
   it.for(Object.entries(wrongRows))('has no %s', async ([, rows], { count }) => {
     expect(await count(rows)).toBe(0);
   });

@@ -221,7 +221,7 @@ function describeAccess(url: string, isGiven: boolean, { organization, secret }:
     'Try it:',
     '',
     curl('/v1/me'),
-    curl('/v1/purchases?limit=3'),
+    curl('/v1/purchases?status=paid&limit=3'),
     curl('/v1/purchases/stats?status=paid&group_by=utm_campaign&group_limit=5'),
   ];
 }

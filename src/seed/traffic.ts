@@ -4,18 +4,18 @@ import { slugOf } from './shop.ts';
 
 /** Weight, source, medium and campaign. */
 const sources: readonly (readonly [number, string | null, string | null, string | null])[] = [
-  [600, null, null, null],
-  [60, 'google', 'cpc', 'marca'],
-  [45, 'google', 'organic', null],
-  [40, 'facebook', 'paid', 'remarketing'],
-  [35, 'crm', 'email', 'carrinho-abandonado'],
-  [30, 'instagram', 'social', null],
-  [20, 'instagram', 'paid', 'prospecção-lookalike'],
-  [15, 'instagram', null, null],
-  [12, 'crm', 'whatsapp', 'boas-vindas'],
-  [8, 'crm', 'email', 'aniversario'],
-  [6, 'influencer', 'parceria', 'julia-conceição'],
-  [5, 'crm', 'sms', 'recompra-60-dias'],
+  [230, 'google', 'cpc', 'pesquisa-marca'],
+  [150, 'facebook', 'paid', 'remarketing-carrinho'],
+  [115, 'crm', 'email', 'carrinho-abandonado'],
+  [90, 'instagram', 'paid', 'prospecção-lookalike'],
+  [80, null, null, null],
+  [50, 'crm', 'whatsapp', 'boas-vindas'],
+  [40, 'google', 'organic', null],
+  [28, 'crm', 'email', 'aniversario'],
+  [25, 'instagram', 'social', null],
+  [22, 'influencer', 'parceria', 'julia-conceição'],
+  [20, 'crm', 'sms', 'recompra-60-dias'],
+  [10, 'instagram', null, null],
 ];
 const pickSource = createWeightedPicker(sources.map(([weight]) => weight));
 const mailingProbability = 0.1;

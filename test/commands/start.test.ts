@@ -136,6 +136,18 @@ describe('npm start', { timeout: 120_000 }, () => {
     await until(before);
     await client.end();
 
+    const revenue = async () => {
+      const response = await checkedFetch(new URL('/v1/purchases/stats?status=paid', url), {
+        headers,
+      });
+      return ((await response.json()) as { revenue_in_cents: number }).revenue_in_cents;
+    };
+    const earlier = await revenue();
+    const [change = ''] =
+      /^node -e '[^']+'$/m.exec(readFileSync(packageFile('README.md'), 'utf8')) ?? [];
+    await run('sh', ['-c', change.replace('data/', `${directory}/`)]);
+    while ((await revenue()) !== earlier + 1) await sleep(20);
+
     expect(await first.end('SIGINT')).toBe(0);
     expect(await processesOf(directory)).toEqual([]);
 

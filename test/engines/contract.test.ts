@@ -9,12 +9,12 @@ import {
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
 import { test as it } from '../support/fixtures.ts';
-import { engines, hasClickHouse, type Stored, storeIn } from './store.ts';
+import { describeEngines, hasClickHouse, type Stored, storeIn } from './store.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
 /** The contract of every engine, over the same rows. */
-describe.each(engines)('the engine %s', (name) => {
+describeEngines('the engine %s', (name) => {
   const store = storeIn(name);
   const statsOf = async (
     organization: bigint,

@@ -41,7 +41,7 @@ import { mixtures } from './mixtures.ts';
 import { hasClickHouse, type OpenEngine, openEngines } from './store.ts';
 
 /** Random queries of each test. The embedded ClickHouse takes longer for each. */
-const numRuns = Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 6 : 14));
+const numRuns = Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 8));
 
 const day = 86_400_000_000n;
 

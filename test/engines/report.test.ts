@@ -17,7 +17,7 @@ import {
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
 import { type OracleRow, oracleCohorts, oracleReport } from './report-oracle.ts';
-import { engines, hasClickHouse, storeIn } from './store.ts';
+import { describeEngines, hasClickHouse, storeIn } from './store.ts';
 
 const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
@@ -140,11 +140,8 @@ const total: PurchaseReportQuery = {
   limit: 100,
 };
 
-/** `engines-agree.test.ts` compares the other contents of ClickHouse, which runs one statement at a time. */
-const tested = hasClickHouse ? engines.slice(-1) : engines;
-
 /** Reports and cohorts, against the same computations over the inserted rows. */
-describe.each(tested)('the engine %s', (name) => {
+describeEngines('the engine %s', (name) => {
   const store = storeIn(name);
   let organization: bigint;
   let customers: bigint[];
@@ -200,7 +197,7 @@ describe.each(tested)('the engine %s', (name) => {
           await expectReport(query);
         }),
         {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 5 : 24)),
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 12)),
         },
       );
     });
@@ -222,7 +219,7 @@ describe.each(tested)('the engine %s', (name) => {
           await expectCohorts(query);
         }),
         {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 12)),
+          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 3 : 8)),
         },
       );
     });

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { expect, inject } from 'vitest';
+import { describe, expect, inject } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
@@ -34,8 +34,18 @@ const ofClickHouse = [
 ] as const;
 /** `npm run test:clickhouse` tests the engine over ClickHouse alone. */
 export const hasClickHouse = inject('clickHouseUrl') !== undefined;
-export const engines = hasClickHouse ? ofClickHouse : ofSuite;
+const engines = hasClickHouse ? ofClickHouse : ofSuite;
 type EngineName = (typeof engines)[number];
+
+/** Whether purchases are in one part. `engines-agree.test.ts` compares each part alone as well. */
+const isOnePart = (name: EngineName) =>
+  /^clickhouse$|purchases in (a base|a log|the delta)$/.test(name);
+
+/** Runs tests for each engine. Those of an engine whose purchases are in one part are slow. */
+export function describeEngines(title: string, tests: (name: EngineName) => void): void {
+  describe.each(engines.filter((name) => !isOnePart(name)))(title, tests);
+  describe.each(engines.filter(isOnePart))(title, { tags: ['slow'] }, tests);
+}
 
 export type OpenEngine = {
   readonly engine: PurchaseEngine;

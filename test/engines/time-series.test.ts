@@ -1,15 +1,15 @@
-import { describe, expect } from 'vitest';
+import { expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { TooManyPeriodsError } from '../../src/domain/period.ts';
 import type { PurchaseTimeSeries } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
 import { test as it } from '../support/fixtures.ts';
-import { engines, storeIn } from './store.ts';
+import { describeEngines, storeIn } from './store.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
 /** The contract of every engine, over the same rows. */
-describe.each(engines)('a time series of the engine %s', (name) => {
+describeEngines('a time series of the engine %s', (name) => {
   const store = storeIn(name);
 
   const seriesOf = async (organization: bigint, query: Partial<PurchaseTimeSeriesQuery>) => {

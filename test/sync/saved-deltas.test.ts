@@ -35,7 +35,7 @@ const it = isolatedTest
     return names.map((name) => ({ name, writtenAt: writtenAt(name) }));
   });
 
-it('a delta is saved each time that readers would replay many changes', async ({
+it('a delta is saved each time that readers would replay many changes', { tags: ['slow'] }, async ({
   openSaving,
   change,
   saved,

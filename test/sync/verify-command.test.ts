@@ -119,12 +119,9 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
     });
   });
 
-  it('continues after a file that cannot be read, and rebuilds it with --repair', async ({
-    published,
-    publicId,
-    changedId: _,
-    verify,
-  }) => {
+  it('continues after a file that cannot be read, and rebuilds it with --repair', {
+    tags: ['slow'],
+  }, async ({ published, publicId, changedId: _, verify }) => {
     const other = await addOrganization(published.database.pool, 'Other');
     await published.sync([published.organization, other]);
     writeFileSync(published.basePath(), 'a'.repeat(100_000));
