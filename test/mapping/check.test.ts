@@ -295,6 +295,20 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     ).toEqual(['error: mapped_purchases fails: division by zero. → nullif(divisor, 0)']);
   });
 
+  it('refuses keys of customers with different collations', async ({ findings }) => {
+    expect(
+      await findings({
+        customers: customers(`id::text collate "C" as external_id, 1::bigint as organization_id`),
+        purchases: purchases(
+          required.replace('o.client_id', 'o.client_id::text collate "en-x-icu"'),
+        ),
+        sources: mappedSources,
+      }),
+    ).toContainEqual(
+      expect.stringMatching(/which collation.* → … collate "C" as customer_external_id/),
+    );
+  });
+
   it('refuses sources that are missing, no table, or whose key fails', async ({ findings }) => {
     const withSource = (source: string, key: string) =>
       findings({

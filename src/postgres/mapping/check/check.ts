@@ -230,6 +230,9 @@ function failureAdvice(view: MappedView, { code, message }: DatabaseError): stri
       ? 'Grant it to the owner of the view.'
       : `grant select on ${table} to …;   -- the owner of ${view}`;
   }
+  if (code === '42P22') {
+    return '… collate "C" as customer_external_id   -- the collation of external_id of mapped_customers';
+  }
   if (code === '22012') return 'nullif(divisor, 0)';
   return `select * from ${view};   -- fails too: correct the expression that the message names`;
 }
