@@ -56,6 +56,7 @@ export function createMapper({ database, pollIntervalMs, log }: MapperOptions): 
   /** Repeats the work while the database has a mapping. Without one, the role needs no other rights. */
   const repeat = async (
     signal: AbortSignal,
+    of: 'rows' | 'totals',
     work: (state: State, signal: AbortSignal) => Promise<number>,
   ): Promise<void> => {
     let failures = 0;
@@ -75,7 +76,7 @@ export function createMapper({ database, pollIntervalMs, log }: MapperOptions): 
           const { message, advice } = describeMappingFailure(error);
           if (message !== known) log.error({ advice }, message);
           known = message;
-          await round.noteProblem(`${message} ${advice}`).catch(() => {});
+          await round.noteProblem(of, `${message} ${advice}`).catch(() => {});
         }
       }
       await sleep(pauseMs, undefined, { signal }).catch(() => {});
@@ -98,9 +99,10 @@ export function createMapper({ database, pollIntervalMs, log }: MapperOptions): 
     },
     async run(signal) {
       await Promise.all([
-        repeat(signal, follow),
-        repeat(signal, async () => {
+        repeat(signal, 'rows', follow),
+        repeat(signal, 'totals', async () => {
           await totals.refreshDue();
+          await round.noteProblem('totals', null);
           return totalsIntervalMs;
         }),
       ]);

@@ -39,7 +39,8 @@ export function createMappingRound(database: Database, log: Logger) {
   let isDue = false;
   /** What was compared last while tables lacked triggers: nothing has asked for another one since. */
   let compared: Running['begin'] | null = null;
-  let problem: string | null = null;
+  /** What was written; undefined before, because an earlier worker may have left a problem. */
+  const problems: { rows?: string | null; totals?: string | null } = {};
   let missingTriggers: string | null = null;
   /** Restoring triggers has failed: the next comparison tries again. */
   let isRestoreDue = false;
@@ -82,7 +83,7 @@ export function createMappingRound(database: Database, log: Logger) {
       }
       throw error;
     }
-    if (problem !== missingTriggers) await noteProblem(missingTriggers);
+    await noteProblem('rows', missingTriggers);
   };
 
   /** While triggers are missing, rows may have changed unseen since the comparison has begun. */
@@ -125,14 +126,17 @@ export function createMappingRound(database: Database, log: Logger) {
     }
   };
 
-  /** Writes the problem for `status`, if it is another one. */
-  const noteProblem = async (text: string | null): Promise<void> => {
-    if (text === problem) return;
+  /** Writes a problem of the rows or of the totals for `status`; null without one. */
+  const noteProblem = async (of: keyof typeof problems, text: string | null): Promise<void> => {
+    if (text === problems[of]) return;
+    const all = { ...problems, [of]: text };
+    const written = [all.rows, all.totals].filter((each) => each != null).join(' ') || null;
     await database.query(
-      `update mapping_state set problem = $1, problem_since = case when $1::text is null then null else now() end`,
-      [text],
+      `update mapping_state set problem = $1, problem_since = case when $1::text is null then null else now() end
+       where problem is distinct from $1`,
+      [written],
     );
-    problem = text;
+    problems[of] = text;
   };
 
   return {

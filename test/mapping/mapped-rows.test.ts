@@ -443,6 +443,34 @@ it('maps changes while rows are compared again', async ({ start, query, database
   expect(await seen).toEqual([{ mapped: 1 }]);
 });
 
+it('shows a problem of totals while rows are mapped, and forgets it once they are right', async ({
+  start,
+  query,
+  database: { pool },
+}) => {
+  await start(`insert into store.orders (id) values (1)`);
+  const rename = (from: string, to: string) =>
+    query(`alter function ${from}_customer_totals rename to ${to}_customer_totals`);
+  await query(`update mapping_state set problem = 'of an earlier worker'`);
+  await rename('refresh', 'other');
+  const stopping = new AbortController();
+  const running = createMapper({ database: pool, pollIntervalMs: 10, log }).run(stopping.signal);
+  onTestFinished(async () => {
+    stopping.abort();
+    await running;
+  });
+  const state = async () => (await query('select problem, as_of from mapping_state'))[0];
+  await expect.poll(async () => (await state()).problem).toMatch(/^(?!of an).*refresh_customer/);
+  const { as_of: before } = await state();
+  let shown = await state();
+  while (shown.as_of <= before) {
+    expect(shown.problem).toMatch(/refresh_customer_totals/);
+    shown = await state();
+  }
+  await rename('other', 'refresh');
+  await expect.poll(async () => (await state()).problem, { timeout: 10_000 }).toBeNull();
+});
+
 it('finds all rows that an empty view lacks, however many', async ({ start, query, database }) => {
   await start(`insert into store.orders (id) select generate_series(1, 3000)`);
   await query(
