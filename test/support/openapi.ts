@@ -1,6 +1,7 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
 import { type AppOptions, createApp } from '../../src/http/app.ts';
+import { mcp } from '../../src/mcp/routes.ts';
 import { page } from '../../src/page/routes.ts';
 import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings/settings.ts';
@@ -134,6 +135,7 @@ export function createCheckedApp(
     // While several tests run, Postgres may take a second to accept a first connection.
     databaseSilenceMs: 30_000,
     resources,
+    keyRoutes: mcp,
     keyDatabase: options.services.database,
     log: createRecordedLog(),
     ...options,
