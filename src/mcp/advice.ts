@@ -1,10 +1,13 @@
 import type { DescribedParameter } from '../http/openapi/parameters.ts';
 import type { ApiError } from '../http/response/errors.ts';
-import { listOf } from './input-schema.ts';
+import { ArgumentError } from './arguments.ts';
+import { firstSentence, listOf } from './input-schema.ts';
 import type { Tool } from './tools.ts';
 
-/** What to write instead, for an error of a tool; empty if the message says so. */
-export function adviseOn({ type, param, retryAfter }: ApiError, tool: Tool | undefined): string {
+/** What to write instead, for an error of a route; empty if the message says so. */
+export function adviseOn(error: ApiError, tool: Tool | undefined): string {
+  const { type, param, retryAfter } = error;
+  if (error instanceof ArgumentError) return '';
   if (type === 'not_found') return 'Use an id from a list, and no name, number or part of an id.';
   if (retryAfter !== undefined) return `Wait ${retryAfter} s, and call the tool again.`;
   if (type === 'internal_error') return 'Call the tool again later.';
@@ -13,15 +16,13 @@ export function adviseOn({ type, param, retryAfter }: ApiError, tool: Tool | und
 }
 
 function howToWrite(parameter: DescribedParameter): string {
-  const { name, schema } = parameter;
+  const { name, schema, description } = parameter;
   const list = listOf(parameter);
   if (list !== undefined) {
-    const example = JSON.stringify(list.names.slice(0, 1));
-    return `Write ${name} as a list such as ${example}, of ${list.names.join(', ')}.`;
+    return `Write ${name} as a list such as ${JSON.stringify(list.names.slice(0, 1))}.`;
   }
-  if (schema.enum !== undefined) return `Write ${name} as one of ${schema.enum.join(', ')}.`;
   if (schema.format === 'date-time') {
     return `Write ${name} as an instant with an offset, such as 2026-01-31T00:00:00-03:00.`;
   }
-  return `${name}: ${parameter.description}`;
+  return `${name}: ${firstSentence(description)}`;
 }

@@ -4,7 +4,7 @@ import { readParameters } from '../http/request/parameters.ts';
 import { ApiError } from '../http/response/errors.ts';
 import { digitsOf, isText } from '../http/response/exact-numbers.ts';
 import type { Route } from '../http/route.ts';
-import { kindsOf } from './input-schema.ts';
+import { firstSentence, kindsOf } from './input-schema.ts';
 import { kindArgument, type Tool } from './tools.ts';
 
 /** A call of a route that the arguments of a tool mean. */
@@ -26,6 +26,11 @@ export function readArguments(tool: Tool, given: Readonly<Record<string, unknown
     if (text !== undefined) texts[name] = text;
   }
   const route = routeOf(tool, kind);
+  for (const { name, isRequired, description } of tool.parameters) {
+    if (isRequired && texts[name] === undefined) {
+      throw refuse(`${name} is missing: ${firstSentence(description)}`, name);
+    }
+  }
   const pathNames = Object.keys((route.path as unknown as { shape: object }).shape);
   const entries = Object.entries(texts);
   const path = Object.fromEntries(entries.filter(([name]) => pathNames.includes(name)));
@@ -37,8 +42,14 @@ export function readArguments(tool: Tool, given: Readonly<Record<string, unknown
   return { route, given: { path, query }, query: parsed };
 }
 
-const refuse = (message: string, param: string): ApiError =>
-  new ApiError('validation_error', message, { param });
+/** An error whose message says what to write instead. */
+export class ArgumentError extends ApiError {
+  constructor(message: string, param: string) {
+    super('validation_error', message, { param });
+  }
+}
+
+const refuse = (message: string, param: string) => new ArgumentError(message, param);
 
 function routeOf({ routes }: Tool, kind: unknown): Route {
   const route = routes.get(kind as string | undefined);

@@ -70,4 +70,4 @@ export function listOf({ field }: Pick<DescribedParameter, 'field'>) {
   return listedNames.get(field) ?? (innerType && listedNames.get(innerType));
 }
 
-const firstSentence = (text: string): string => /^.*?[.](?= |$)/.exec(text)?.[0] ?? text;
+export const firstSentence = (text: string): string => /^.*?[.](?= |$)/.exec(text)?.[0] ?? text;

@@ -12,7 +12,7 @@ import type { RouteAccess } from '../http/key-routes.ts';
 import { errorBody } from '../http/response/errors.ts';
 import { aboutDescription, aboutNotes, createAbout } from './about.ts';
 import { adviseOn } from './advice.ts';
-import { type RouteCall, readArguments } from './arguments.ts';
+import { ArgumentError, type RouteCall, readArguments } from './arguments.ts';
 import { inputSchemaOf } from './input-schema.ts';
 import { createTools, type Tool } from './tools.ts';
 
@@ -67,7 +67,7 @@ export function createServerFactory(access: RouteAccess): (exchange: Exchange) =
 }
 
 /** Clients may call the tool without asking, because it changes nothing. */
-const annotations = { readOnlyHint: true, openWorldHint: false } as const;
+const annotations = { readOnlyHint: true } as const;
 
 const describeTool = (tool: Tool): ListedTool => ({
   name: tool.name,
@@ -105,10 +105,7 @@ function aboutHandler(access: RouteAccess): ToolHandler {
     try {
       const [unknown] = Object.keys(given);
       if (unknown !== undefined) {
-        throw new ProtocolError(
-          ProtocolErrorCode.InvalidParams,
-          `The tool about_this_data has no arguments.`,
-        );
+        throw new ArgumentError('The tool about_this_data has no arguments.', unknown);
       }
       const { response, asOf } = await about(async (route, query) => {
         const called = await access.call(route, { path: {}, query }, request, reply);
@@ -151,7 +148,6 @@ function refusalOf(
   { request }: Exchange,
   tool?: Tool,
 ): CallToolResult {
-  if (error instanceof ProtocolError) throw error;
   const shown = access.report(error, request);
   const { error: described } = errorBody(shown, request.id);
   const advice = adviseOn(shown, tool);

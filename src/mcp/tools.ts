@@ -25,6 +25,8 @@ type ToolDefinition = {
   /** Before the description of the route. */
   readonly description?: string;
   readonly countsPurchases?: true;
+  /** A parameter without effect. */
+  readonly unused?: string;
   readonly writeNotes: WriteNotes;
 };
 
@@ -55,6 +57,7 @@ const definitions: Readonly<Record<string, ToolDefinition>> = {
       flow: '/flows',
     },
     description: 'Campaigns and automation flows, most recently updated first.',
+    unused: 'sort',
     writeNotes: noteCampaigns,
   },
 };
@@ -73,7 +76,7 @@ export function createTools(routes: readonly Route[]): Tool[] {
     return found;
   };
   return Object.entries(definitions).map(([name, definition]) => {
-    const { url, countsPurchases, writeNotes } = definition;
+    const { url, countsPurchases, unused, writeNotes } = definition;
     const urls: [string | undefined, string][] =
       typeof url === 'string' ? [[undefined, url]] : Object.entries(url);
     const ofKinds = new Map(urls.map(([kind, url]) => [kind, routeOf(url)]));
@@ -84,7 +87,9 @@ export function createTools(routes: readonly Route[]): Tool[] {
       name,
       description: `${own} ${route.description}${paid}`,
       routes: ofKinds,
-      parameters: [route.path, jsonParameters(route.query)].flatMap(describeParameters),
+      parameters: [route.path, jsonParameters(route.query)]
+        .flatMap(describeParameters)
+        .filter(({ name }) => name !== unused),
       defaults: countsPurchases ? paidOnly : {},
       writeNotes,
     };

@@ -3,23 +3,22 @@
  * the parameter is, and stands alone in the tools of /mcp.
  */
 export const parameterDescriptions: Readonly<Record<string, string>> = {
-  limit: 'How many items a page has at most; `has_more` says whether there are more.',
+  limit: 'The size of a page. `has_more` says whether there are more.',
   starting_after:
-    'The `id` of the last item of the previous page, or the `X-Next-Cursor` of the page (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
-  sort: 'Highest or most recent first; without it, newest first. `total_spent` is `total_spent_in_cents`, which has one currency unless the shop writes it otherwise. Flows and campaigns are most recently updated first, with and without it.',
+    'The `id` of the last item of the previous page. Better, its `X-Next-Cursor` (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
+  sort: 'Highest or most recent first. Without it, newest first. `total_spent` is `total_spent_in_cents`, which has one currency unless the shop writes it otherwise. Flows and campaigns are most recently updated first, with and without it.',
   customer_id:
-    'The id of a customer, such as `cus_mBxLDNpBEZ6W`. On purchase lists and statistics, purchases of this customer.',
+    'The id of a customer. On purchase lists and statistics, purchases of this customer.',
   purchase_id:
-    'The id of a purchase, such as `pur_mBxLDNpBEZ6W`. The number of an order is `order_number`, which no route finds.',
+    'The id of a purchase. The number of an order is `order_number`, which no route finds.',
   segment_id: 'The id of a segment. On the customer list, customers in this segment.',
   tag_id: 'The id of a tag. On the customer list, customers that carry this tag.',
   flow_id: 'The id of a flow.',
   email_campaign_id: 'The id of an email campaign, which is no `utm_campaign`.',
   template_campaign_id: 'The id of a template campaign, which is no `utm_campaign`.',
   status:
-    'Payment statuses that count; `any` counts all, also abandoned and refunded purchases. Without it, all count too: for sales, send `paid`. Several have commas between them (an addition), such as `paid,authorized`; `any` stands alone. It is `payment_status` of a purchase, not `status`.',
-  platform:
-    'Platforms that the purchases came from. Several have commas between them (an addition).',
+    'Payment statuses that count; `any` is all, also abandoned and refunded. Without it, all count too: for sales, send `paid`. Several have commas between them (an addition), such as `paid,authorized`; `any` stands alone. It is `payment_status` of a purchase, not `status`.',
+  platform: 'Where purchases came from. Several have commas between them (an addition).',
   created_since:
     'Created at or after this instant. Without an offset it is UTC, whatever `timezone` is: midnight in São Paulo is `2026-01-31T00:00:00-03:00`.',
   created_until:
@@ -27,22 +26,22 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   updated_since:
     'Updated at or after this instant. To poll, send the `X-Data-As-Of` of the last poll. Without an offset it is UTC.',
   min_value_in_cents:
-    'Purchases of at least this value, in the smallest unit of their currency. JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
+    'At least this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
   max_value_in_cents:
-    'Purchases of at most this value, in the smallest unit of their currency. JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
+    'At most this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
   currency: 'Exactly this currency code, such as `BRL`. Upper and lower case differ. An addition.',
   without:
-    'Purchases without a value of these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
+    'Purchases without these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
   utm_source:
-    'Exactly this `utm_source`, in the case of the data. The text `null` is no missing value: for purchases without one, send `without=utm_source`. On lists, an addition.',
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_source`. On lists, an addition.',
   utm_medium:
-    'Exactly this `utm_medium`, in the case of the data. The text `null` is no missing value: for purchases without one, send `without=utm_medium`. On lists, an addition.',
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_medium`. On lists, an addition.',
   utm_campaign:
-    'Exactly this `utm_campaign`, in the case of the data. The text `null` is no missing value: for purchases without one, send `without=utm_campaign`. On lists, an addition.',
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_campaign`. On lists, an addition.',
   utm_content:
-    'Exactly this `utm_content`, in the case of the data. The text `null` is no missing value: for purchases without one, send `without=utm_content`. On lists, an addition.',
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_content`. On lists, an addition.',
   utm_term:
-    'Exactly this `utm_term`, in the case of the data. The text `null` is no missing value: for purchases without one, send `without=utm_term`. On lists, an addition.',
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_term`. On lists, an addition.',
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. The group `null` has the purchases without a value. `status` is the payment status, `day` the day in `timezone`.',
   group_limit:
@@ -50,16 +49,16 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   interval:
     'The length of the periods. They begin with those of `timezone`, weeks on Monday, so the first and the last one may be cut by a bound or the present. `auto` chooses the shortest one with at most 300 periods. An addition.',
   timezone:
-    'The IANA time zone of days and other periods, such as `America/Sao_Paulo`. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
+    'The IANA time zone of periods, such as `America/Sao_Paulo`. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
   measures:
     'What is counted or summed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
     'A measure or dimension of the request, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
   periods:
-    'How many periods each cohort is followed for, with that of the first purchase. An addition.',
+    'How many periods each cohort is followed for. That of the first purchase is the first of them. An addition.',
   compare_to:
     'Adds the figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` are the same days a month or a year earlier in local time. Without `created_until`, the period ends at the instant of the data, so a month until now is compared with as many days. An addition.',
-  is_subscribed: 'Customers that are, or are not, subscribed. Without it, both.',
+  is_subscribed: 'Subscribed or not. Without it, both.',
   ids: 'Customers with these ids: up to 100, with commas between them. An addition.',
   email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',
   phone:
@@ -77,7 +76,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   cursor:
     'The `next_cursor` of the last response, which clients do not interpret. Without it, the response has no changes and the cursor of the instant that it shows.',
   wait: 'If nothing has changed, the response waits up to so many seconds for a change.',
-  q: 'Text that the name, email or phone (of segments: name or description) contains, ignoring case and accents. It is one text, not several words. Text without a visible character finds nothing.',
+  q: 'Text in the name, email or phone, ignoring case and accents. Of segments, in the name or description. It is one text, not several words. Text without a visible character finds nothing.',
 };
 
 /** Parameters beyond the specification, in all routes. */

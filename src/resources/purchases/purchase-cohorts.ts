@@ -82,10 +82,9 @@ export const purchaseCohorts: ResourceRoutes = () => [
     summary: 'Customers by the period of their first purchase, and what they bought since',
     description:
       'Whether customers come back. A cohort is the customers whose first purchase is in the ' +
-      'same period. `status` decides which purchases count, first ones too. Other filters ' +
-      'select first purchases only, and time bounds select cohorts: later purchases count ' +
-      'whatever they are. Retention is the `customer_count` of a period divided by that of its ' +
-      'cohort. Periods with `is_complete: false` are not over.',
+      'same period. Filters other than `status` select first purchases only. Retention is the ' +
+      '`customer_count` of a period divided by that of its cohort. Periods with ' +
+      '`is_complete: false` are not over.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseCohortsParameters,

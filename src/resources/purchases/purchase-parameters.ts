@@ -102,7 +102,7 @@ export const purchaseReportParameters = z.strictObject({
     ),
   order_by: reportOrder().optional(),
   limit: integer(reportLimits).describe(
-    'How many rows there are at most; `rows_truncated` says whether there were more. Totals cover all.',
+    'How many rows there are at most. `rows_truncated` says whether there were more. Totals cover all.',
   ),
   compare_to: oneOf(comparisons).optional(),
   ...format,
@@ -113,13 +113,15 @@ export const purchaseReportParameters = z.strictObject({
 export const purchaseCohortsParameters = z.strictObject({
   interval: oneOf(cohortIntervals)
     .default('month')
-    .describe('The length of the periods; `month` without it. Weeks begin on Monday. An addition.'),
+    .describe(
+      'The length of the periods. Without it, `month`. Weeks begin on Monday. An addition.',
+    ),
   ...filters,
   created_since: filters.created_since.describe(
-    'First purchases at or after this instant: selects cohorts. Without an offset it is UTC.',
+    'First purchases at or after this instant. Selects cohorts. Without an offset it is UTC.',
   ),
   created_until: filters.created_until.describe(
-    'First purchases at or before this instant, inclusive: selects cohorts. Later purchases count up to the present. Without an offset it is UTC.',
+    'First purchases at or before this instant. Selects cohorts, inclusive. Later purchases count up to the present. Without an offset it is UTC.',
   ),
   group_by: oneOf(labelDimensions)
     .optional()

@@ -147,10 +147,9 @@ export const purchaseReport: ResourceRoutes = () => [
     summary: 'Several measures by up to three dimensions, compared with an earlier period',
     description:
       'For questions about sales: revenue, orders, new and returning customers, by campaign, ' +
-      'customer or month. `status` decides which purchases count. Customers of rows do not add ' +
-      'up, because a row counts each customer once; `totals` has their number. If ' +
-      '`rows_truncated` is true, rows are missing, but `totals` cover all. If ' +
-      '`mixed_currencies` is true, amounts are sums without a unit.',
+      'customer or month. Customers of rows do not add up; `totals` has their number. If ' +
+      '`rows_truncated` is true, rows are missing; `totals` cover all. If `mixed_currencies` is ' +
+      'true, amounts have no unit.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseReportParameters,

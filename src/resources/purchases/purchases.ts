@@ -30,9 +30,8 @@ export const purchases: ResourceRoutes = () => [
     url: '/purchases',
     summary: 'Purchases, newest first',
     description:
-      'Single orders. Without `status`, purchases of every payment status are listed, also ' +
-      'abandoned ones. `payment_status` says whether a purchase is paid; `status` is the ' +
-      "order's own. To count or sum purchases, use the report instead of pages.",
+      "Single orders. `payment_status` says whether a purchase is paid; `status` is the order's " +
+      'own. To count or sum purchases, use the report instead of pages.',
     path: z.strictObject({}),
     query: purchaseListParameters,
     response: purchaseListSchema,
