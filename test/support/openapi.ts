@@ -57,6 +57,12 @@ export function createConformance({ paths, components }: Description): Check {
       if (headers['request-id'] === undefined) throw new Error(`${name} lacks Request-Id`);
       return;
     }
+    if (path === '/mcp' && isMessage(response)) {
+      for (const header of ['request-id', 'x-ratelimit-remaining']) {
+        if (headers[header] === undefined) throw new Error(`${name} lacks ${header}`);
+      }
+      return;
+    }
     if (method === 'OPTIONS' && status === 204) {
       if (headers['access-control-allow-origin'] === undefined || response.body !== '') {
         throw new Error(`${name} is no response to a preflight`);
@@ -71,6 +77,16 @@ export function createConformance({ paths, components }: Description): Check {
     checkOf(described)(name, method, response);
   };
 }
+
+/**
+ * Whether a response is of JSON-RPC, which OpenAPI does not describe, or refuses the method. Errors of a request
+ * before that are those of other routes.
+ */
+const isMessage = ({ status, body }: ReceivedResponse): boolean =>
+  status === 405 ||
+  (status === 202 && body === '') ||
+  body.startsWith('{"jsonrpc":"2.0"') ||
+  /"jsonrpc":"2.0"[^{}]*}$/.test(body);
 
 const conformances = new Map<string, Check>();
 
