@@ -219,7 +219,7 @@ function prepareReply(
   reply: FastifyReply,
 ): boolean {
   reply.headers(securityHeaders).header('Request-Id', request.id);
-  closeAfterBody(request, reply);
+  if (!request.routeOptions.config?.readsBody) closeAfterBody(request, reply);
   return setCorsHeaders(corsOrigins, request, reply);
 }
 
