@@ -24,7 +24,8 @@ type Description = {
 export type Check = (method: string, url: string, response: ReceivedResponse) => void;
 
 // Routes that are no operations: the page and its files, the OpenAPI document and its page.
-const referencePath = /^(\/(openapi\.json|docs(\/[\w.-]*)?|(app|assets)(\/[\w./-]*)?)?)?$/;
+const referencePath =
+  /^(\/(openapi\.json|llms\.txt|docs(\/[\w.-]*)?|(app|assets)(\/[\w./-]*)?)?)?$/;
 
 /**
  * Checks responses against the OpenAPI document of the API. A test fails if it receives a status, a

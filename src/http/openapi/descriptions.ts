@@ -1,3 +1,5 @@
+import { pitfalls, questions } from './questions.ts';
+
 /**
  * The description of each parameter, unless the schema of a route has another one. The first sentence says what
  * the parameter is, and stands alone in the tools of /mcp.
@@ -115,6 +117,18 @@ export const introduction = `
 A read-only API over one organization's customers, purchases and campaigns. The
 organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 
+### Questions that shops ask every week
+
+Dates and time zones are examples.
+
+${questions.map(({ question, url, caveat }) => `- **${question}** ${caveat}\n\n  \`GET ${url}\``).join('\n')}
+
+### What is easily misread
+
+${pitfalls.map((rule) => `- ${rule}`).join('\n')}
+
+### Rules of all routes
+
 - **Money** is an integer number of the smallest unit of its currency (ISO 4217): \`1000\` is
   JPY 1,000, BRL 10.00 and KWD 1.000; without a currency it has two decimals. **Times** are UTC.
 - **Numbers** are exact: large sums, and values of coupons and attributes, may have
@@ -145,6 +159,9 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Freshness**: \`X-Data-As-Of\` of purchase responses is the instant of their data, and
   of the customer list one whose changes it has: the next \`updated_since\` of a poll.
   With \`X-Min-Data-As-Of\`, a response shows that instant or a later one.
+
+Agents read the same by the Model Context Protocol at \`POST /mcp\`, with the same key, and begin
+with \`/llms.txt\`. An addition.
 
 To try the API here: *Authorize* with a key, open an operation and *Execute* it. The
 page shows the response and the \`curl\` command.
