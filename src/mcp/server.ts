@@ -139,6 +139,8 @@ export function insertBody(message: string, { body }: Exchange): string {
   if (body === undefined) return message;
   const mark = `"${bodyMark}":0}`;
   const at = message.indexOf(mark);
+  // The client has disconnected meanwhile.
+  if (at === -1) return message;
   return message.slice(0, at) + body.slice(1) + message.slice(at + mark.length);
 }
 
