@@ -1,6 +1,7 @@
+import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { type Agent, agentTest as it } from './agent.ts';
+import { type Agent, agentTest as it, textOf } from './agent.ts';
 
 describe('the notes of a result say', () => {
   let secret: string;
@@ -233,6 +234,43 @@ describe('an error of a tool', () => {
     const agent = await connect();
     const args = { limit: null, created_since: null, q: null };
     expect((await agent.call('find_customers', args)).isError).toBeUndefined();
+  });
+
+  it('is never a failure of the service, whatever the arguments are', {
+    tags: ['slow'],
+  }, async ({ connect }) => {
+    const agent = await connect();
+    const { tools } = await agent.client.listTools();
+    const names = tools.flatMap(({ name, inputSchema }) =>
+      Object.keys(inputSchema.properties ?? {}).map((argument) => [name, argument] as const),
+    );
+    const value = fc.oneof(
+      fc.constantFrom<unknown>(
+        '\0',
+        '\x007',
+        '',
+        'null',
+        '2026-01-01',
+        '-',
+        {},
+        [],
+        [null],
+        [[]],
+        1e300,
+        -1,
+        2 ** 63,
+      ),
+      fc.jsonValue(),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...names), value, async ([tool, argument], given) => {
+        const result = await agent.call(tool, { kind: 'email', [argument]: given });
+        expect(textOf(result)).not.toContain('Something went wrong');
+        const required = await agent.call(tool, { [argument]: given });
+        expect(textOf(required)).not.toContain('Something went wrong');
+      }),
+      { numRuns: 100 },
+    );
   });
 
   it('of a tool that does not exist lists the tools', async ({ connect }) => {

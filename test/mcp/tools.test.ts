@@ -8,9 +8,10 @@ import { agentTest as it, modes, textOf } from './agent.ts';
 
 let api: TestApi;
 let shop: FullShop;
-it.beforeAll(async ({ api: ownApi, database }) => {
+it.beforeAll(async ({ api: ownApi, database, worker }) => {
   api = ownApi;
   shop = await addFullShop(database.pool, 'Mine', 30);
+  await worker.once([shop.organizationId]);
 });
 
 const idOf = (resource: 'purchase' | 'customer') => shop.ids[resource][0] as string;
