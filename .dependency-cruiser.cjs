@@ -59,19 +59,25 @@ module.exports = {
       'stores',
       'Stores know nothing of HTTP.',
       '^src/(engines|postgres|duckdb|purchase-store)/',
-      '^src/(http|resources|exports|commands)/|^src/server\\.ts$',
+      '^src/(http|mcp|resources|exports|commands)/|^src/server\\.ts$',
     ),
     forbid(
       'http',
       'What all routes share knows none of them.',
       '^src/http/',
-      '^src/(resources|exports|commands|engines|page)/',
+      '^src/(resources|exports|commands|engines|page|mcp)/',
     ),
     forbid(
       'resources',
       'Resources know no engine and no process.',
       '^src/resources/',
-      '^src/(engines|exports|commands)/',
+      '^src/(engines|exports|commands|mcp)/',
+    ),
+    forbid(
+      'mcp',
+      'Tools call routes, and know no resource, no store and no process.',
+      '^src/mcp/',
+      '^src/(engines|postgres|duckdb|purchase-store|resources|exports|commands|page)/',
     ),
     forbid(
       'page',

@@ -9,6 +9,7 @@ import { createPostgresEngine } from './engines/postgres/engine.ts';
 import type { QueryQueueOptions } from './engines/query-queue.ts';
 import { createExportWriters } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
+import { mcp } from './mcp/routes.ts';
 import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
@@ -126,6 +127,7 @@ export async function startServer(
   const app = createApp({
     ...settings,
     resources,
+    keyRoutes: mcp,
     services: {
       database,
       exportDatabase: fallbackDatabase,

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DuckDBInstance } from '@duckdb/node-api';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from './support/api.ts';
 import { test } from './support/fixtures.ts';
@@ -225,6 +226,25 @@ describe('the recipes', () => {
     const lines = blocks.flatMap((block) => block.split('\n').filter((line) => /^curl/.test(line)));
     expect(lines.length).toBeGreaterThanOrEqual(20);
     for (const line of lines) await shell(line.replace('curl', 'curl -fsS'));
+  });
+
+  it('for agents connect a client of the Model Context Protocol', async () => {
+    const [command = ''] = await codeOf('Agents', 'sh');
+    const [settings = ''] = await codeOf('Agents', 'json');
+    const { type, url, headers } = JSON.parse(settings).mcpServers.shop;
+    expect(type).toBe('http');
+    const authorization = headers.Authorization.replace(/\$\{KEY\}/, secret);
+    expect(command).toContain(
+      `${url} --header "Authorization: ${headers.Authorization}`.replace(/\$\{(KEY)\}/, '$$$1'),
+    );
+    const transport = new StreamableHTTPClientTransport(new URL(withOrigin(url)), {
+      requestInit: { headers: { authorization } },
+    });
+    const client = new Client({ name: 'test', version: '1' });
+    await client.connect(transport);
+    const result = await client.callTool({ name: 'purchase_report', arguments: { status: 'any' } });
+    expect(result.structuredContent).toMatchObject({ totals: { revenue_in_cents: cents } });
+    await client.close();
   });
 
   it('for Grafana is a URL that returns the range in its variables', async () => {

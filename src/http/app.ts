@@ -12,24 +12,30 @@ import { apiRights } from '../postgres/schema/schema.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
 import { createKeyUses } from './auth/key-uses.ts';
+import type { KeyRoutes } from './key-routes.ts';
 import type { HttpObserver } from './observer.ts';
 import { reference } from './openapi/reference.ts';
 import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
-import { createMinimumFreshness } from './request/minimum-freshness.ts';
+import { createMinimumFreshness, type MinimumFreshness } from './request/minimum-freshness.ts';
 import { closeAfterBody } from './request/request-body.ts';
 import { newRequestId } from './request/request-id.ts';
 import { compressResponses } from './response/compression.ts';
 import { setCorsHeaders } from './response/cors.ts';
-import { type FailureReports, reportResponse, sendError } from './response/error-handler.ts';
+import {
+  type FailureReports,
+  reportError,
+  reportResponse,
+  sendError,
+} from './response/error-handler.ts';
 import { ApiError, unknownRoute } from './response/errors.ts';
 import { createExportSlots } from './response/export-slots.ts';
 import { createOutageLog } from './response/outage-log.ts';
 import { createResponseCache } from './response/response-cache.ts';
 import { securityHeaders } from './response/security-headers.ts';
 import { limitUnreadResponses } from './response/unread-responses.ts';
-import { createWaitingRequests } from './response/waiting-requests.ts';
-import type { ResourceRoutes } from './route.ts';
-import { serve } from './serve.ts';
+import { createWaitingRequests, type WaitingRequests } from './response/waiting-requests.ts';
+import type { ResourceRoutes, Route } from './route.ts';
+import { createRouteCaller, serve } from './serve.ts';
 import { closeStalledConnections, limitConnections } from './server/connections.ts';
 import { closeConnectionsAtShutdown } from './server/graceful-shutdown.ts';
 import { health } from './server/health.ts';
@@ -39,6 +45,8 @@ import type { Services } from './services.ts';
 export type AppOptions = Settings & {
   /** Every resource under /v1. */
   readonly resources: readonly ResourceRoutes[];
+  /** Further routes that require a key. */
+  readonly keyRoutes?: KeyRoutes;
   readonly services: Services;
   /** For key checks only, so that slow lists cannot occupy its connections. */
   readonly keyDatabase: Database;
@@ -71,7 +79,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   app.addHook('onClose', keyUses.close);
   app.addHook('onClose', async () => failures.outages.close());
-  // No operation takes a body (section 4), so none is parsed.
+  // No operation under /v1 takes a body (section 4), so none is parsed.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   app.setErrorHandler((error, request, reply) => sendError(failures, error, request, reply));
@@ -93,8 +101,24 @@ export function createApp(options: AppOptions): FastifyInstance {
     findStoreProblem: options.findStoreProblem ?? (async () => null),
   });
   app.register(reference, { routes });
+  registerKeyRoutes(app, options, { routes, authorize, freshness, waiting, failures });
+  return app;
+}
+
+type KeyRouteParts = {
+  readonly routes: readonly Route[];
+  readonly authorize: Authorize;
+  readonly freshness: MinimumFreshness;
+  readonly waiting: WaitingRequests;
+  readonly failures: FailureReports;
+};
+
+/** Registers the routes that require a key. */
+function registerKeyRoutes(app: FastifyInstance, options: AppOptions, parts: KeyRouteParts): void {
+  const { observer } = options;
+  const { routes, authorize, freshness, waiting, failures } = parts;
   const serveOptions = {
-    purchases: services.purchases,
+    purchases: options.services.purchases,
     cache: createResponseCache(options.responseCacheBytes, observer),
     freshness,
     waiting,
@@ -117,7 +141,15 @@ export function createApp(options: AppOptions): FastifyInstance {
     },
     { prefix: '/v1' },
   );
-  return app;
+  app.register(async (scope) => {
+    scope.addHook('onRequest', authorize);
+    options.keyRoutes?.(scope, {
+      routes,
+      call: createRouteCaller(serveOptions),
+      report: (error, request) => reportError(failures, error, request),
+      countUnread: serveOptions.countUnread,
+    });
+  });
 }
 
 const defaultRequestTimeoutMs = 10_000;
@@ -187,7 +219,7 @@ function prepareReply(
   reply: FastifyReply,
 ): boolean {
   reply.headers(securityHeaders).header('Request-Id', request.id);
-  closeAfterBody(request, reply);
+  if (!request.routeOptions.config?.readsBody) closeAfterBody(request, reply);
   return setCorsHeaders(corsOrigins, request, reply);
 }
 

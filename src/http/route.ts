@@ -46,6 +46,8 @@ export type Route<
   readonly url: string;
   /** One line for the reference. */
   readonly summary: string;
+  /** What a reader of the summary would get wrong. */
+  readonly description: string;
   /** Beyond the specification, and marked in the reference. */
   readonly isAddition?: boolean;
   readonly path: Path;

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
-import { jsonOf } from '../process/json-file.ts';
 import {
   acceptedFormat,
   type ExportFormatName,
@@ -9,13 +8,13 @@ import {
   type FormatName,
   formatNames,
 } from './formats/negotiation.ts';
-import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
-import { signalOf } from './request/client-disconnect.ts';
-import { readSpreadsheetOptions } from './request/format-parameters.ts';
+import {
+  createRequestReader,
+  type GivenParameters,
+  readApiRequest,
+} from './request/api-request.ts';
 import { type MinimumFreshness, readFreshnessRequirement } from './request/minimum-freshness.ts';
-import { parseQueryString, queryStringOf, readParameters } from './request/parameters.ts';
-import { refuseBody } from './request/request-body.ts';
-import { ApiError, unknownRoute } from './response/errors.ts';
+import { parseQueryString, queryStringOf } from './request/parameters.ts';
 import { conditional, matchesTag } from './response/etag.ts';
 import { type ExportOptions, sendExport } from './response/export.ts';
 import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
@@ -56,9 +55,10 @@ export function serve(app: FastifyInstance, route: Route, options: ServeOptions)
     schema: { response: { 200: serializerSchema(route.response) } },
     handler: async (request, reply) => {
       const apiRequest = readRequest(request);
+      const format = formatOf(route, request, apiRequest);
       const { body, contentType, asOf, hasMore, entityTag, next } = await respond(
         route,
-        { request, apiRequest, serialize: serializerOf(reply) },
+        { request, apiRequest, format, serialize: serializerOf(reply) },
         options,
       );
       // Before any header of the response is set: its replacement by an error has none.
@@ -75,10 +75,36 @@ export function serve(app: FastifyInstance, route: Route, options: ServeOptions)
   });
 }
 
-/** A request, and the serializer of its route. */
+/**
+ * Responds as a route does, within another request that has passed the key check and the limits, which count
+ * no further request. Rejects with the errors of the route.
+ */
+export type CallRoute = (
+  route: Route,
+  given: GivenParameters,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) => Promise<SerializedResponse<bigint | undefined>>;
+
+/** Responses are JSON. */
+export function createRouteCaller(options: ServeOptions): CallRoute {
+  const schemas = new Map<Route, Record<string, unknown>>();
+  return async (route, given, request, reply) => {
+    if (route.kind === 'export') throw new TypeError('an export is no response');
+    const apiRequest = readApiRequest(route, options.purchases, request, given);
+    // Fastify keeps the serializer of each schema object.
+    const schema = schemas.get(route) ?? serializerSchema(route.response);
+    schemas.set(route, schema);
+    const serialize = reply.compileSerializationSchema(schema) as (body: unknown) => string;
+    return respond(route, { request, apiRequest, format: 'json', serialize }, options);
+  };
+}
+
+/** A request, the format of the response, and the serializer of the route. */
 type Incoming = {
   readonly request: FastifyRequest;
   readonly apiRequest: ApiRequest<unknown, unknown>;
+  readonly format: FormatName;
   readonly serialize: (body: unknown) => string;
 };
 
@@ -89,18 +115,16 @@ async function respond(
 ): Promise<SerializedResponse<bigint | undefined>> {
   if (route.kind === 'feed') return respondFromFeed(route, incoming, options);
   if (route.kind === 'snapshot') return respondFromSnapshot(route, incoming, options);
-  const { request, apiRequest, serialize } = incoming;
-  const format = formatOf(route, request, apiRequest);
+  const { apiRequest, format, serialize } = incoming;
   const { spreadsheet } = apiRequest;
   return serializeResult({ route, format, spreadsheet, serialize }, await route.handle(apiRequest));
 }
 
 async function respondFromSnapshot(
   route: SnapshotRoute,
-  { request, apiRequest, serialize }: Incoming,
+  { request, apiRequest, format, serialize }: Incoming,
   { cache, freshness }: ServeOptions,
 ): Promise<SerializedResponse> {
-  const format = formatOf(route, request, apiRequest);
   const requirement = readFreshnessRequirement(request, apiRequest.purchases);
   await route.require?.(apiRequest);
   return freshness.respondWhenFresh(requirement, async (requireFresh) => {
@@ -112,10 +136,9 @@ async function respondFromSnapshot(
 
 async function respondFromFeed(
   route: FeedRoute,
-  { request, apiRequest, serialize }: Incoming,
+  { request, apiRequest, format, serialize }: Incoming,
   { freshness, waiting }: ServeOptions,
 ): Promise<SerializedResponse> {
-  const format = formatOf(route, request, apiRequest);
   const { feed } = route;
   const { spreadsheet } = apiRequest;
   const { keyId, source } = apiRequest.credential;
@@ -184,57 +207,6 @@ function formatOf(
   if (table === undefined) return 'json';
   const { format } = query as { format?: FormatName };
   return format ?? acceptedFormat(request.headers.accept, formatNames);
-}
-
-function createRequestReader({ url, path, query }: Route, purchases: PurchaseEngine) {
-  return (request: FastifyRequest): ApiRequest<unknown, unknown> => {
-    const { credential } = request;
-    const rawUrl = request.raw.url ?? '';
-    // The router ends the URL at a #, and would ignore the parameters after it.
-    if (rawUrl.includes('#')) {
-      throw new ApiError('invalid_request', 'The URL holds a #; write it as %23.');
-    }
-    requirePathParameters(request);
-    refuseBody(request);
-    const pathParameters = readParameters(path, request.params as Record<string, string>);
-    const given = parseQueryString(queryStringOf(rawUrl));
-    const queryParameters = readParameters(query, given);
-    const spreadsheet = readSpreadsheetOptions(
-      query,
-      given,
-      queryParameters as Record<string, unknown>,
-    );
-    return {
-      path: pathParameters,
-      query: queryParameters,
-      spreadsheet,
-      cacheKey: cacheKeyOf(url, pathParameters, queryParameters, spreadsheet),
-      purchases: purchases.forSource(credential.source),
-      organizationId: credential.organizationId,
-      credential,
-      client: `key ${credential.keyId}`,
-      get signal() {
-        return signalOf(request);
-      },
-    };
-  };
-}
-
-/** For the router, `/customers/` is a customer with an empty id. */
-function requirePathParameters(request: FastifyRequest): void {
-  if (Object.values(request.params as object).includes('')) throw unknownRoute(request);
-}
-
-/** The same key for the same values in any order and spelling. */
-function cacheKeyOf(
-  url: string,
-  path: unknown,
-  query: unknown,
-  spreadsheet: SpreadsheetOptions | undefined,
-): string {
-  const parameters = Object.entries({ ...(path as object), ...(query as object) }).sort();
-  // A time zone that the request gives changes the rows, even if it is the default.
-  return jsonOf([url, parameters, spreadsheet?.timezone]);
 }
 
 function serializerOf(reply: FastifyReply): (body: unknown) => string {

@@ -11,7 +11,12 @@ import { packageFile } from '../process/package-files.ts';
 import { htmlFolders } from '../resources/record/record.ts';
 
 const description = "A read-only HTTP API over a shop's customers, purchases and campaigns.";
-const links = { docs: '/docs', openapi: '/openapi.json', health: '/healthz' } as const;
+const links = {
+  docs: '/docs',
+  openapi: '/openapi.json',
+  agents: '/llms.txt',
+  health: '/healthz',
+} as const;
 
 const source = (name: string): Buffer => readFileSync(packageFile(`src/page/${name}`));
 

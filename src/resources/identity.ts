@@ -22,6 +22,7 @@ export const identity: ResourceRoutes = () => [
   route({
     url: '/me',
     summary: 'The organization and the API key of the request',
+    description: 'Whose data the key reads. There is no other source of the organization.',
     path: z.strictObject({}),
     query: z.strictObject({}),
     response: identitySchema,

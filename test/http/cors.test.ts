@@ -81,7 +81,11 @@ describe.each([
         vary: 'Origin',
         'request-id': expect.stringMatching(/^req_/),
       });
-      expect(names(response.headers['access-control-allow-methods'])).toEqual(['get', 'head']);
+      expect(names(response.headers['access-control-allow-methods'])).toEqual([
+        'get',
+        'head',
+        'post',
+      ]);
       const allowed = names(response.headers['access-control-allow-headers']);
       expect(allowed).toEqual(expect.arrayContaining(['authorization', 'if-none-match']));
       expect(response.headers).not.toHaveProperty('access-control-allow-credentials');

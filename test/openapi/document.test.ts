@@ -88,6 +88,34 @@ describe('the OpenAPI document', () => {
     }
   });
 
+  it('begins with five questions, whose requests work, as does the page for agents', async ({
+    api,
+    get,
+  }) => {
+    const { info } = JSON.parse(text);
+    const llms = await api.get('/llms.txt');
+    expect(llms.headers['content-type']).toBe('text/plain; charset=utf-8');
+    expect(llms.body.split('\n').length).toBeLessThan(60);
+    const urls = [...info.description.matchAll(/`GET (\/v1\/[^`]+)`/g)].map(([, url]) => url);
+    expect(urls).toHaveLength(5);
+    expect([...llms.body.matchAll(/\]\((\/v1\/[^)]+)\)/g)].map(([, url]) => url)).toEqual(urls);
+    for (const url of urls) expect((await get(url)).statusCode, url).toBe(200);
+    const linked = [...llms.body.matchAll(/\]\((\/[a-uw-z][^)]*)\)/g)].map(([, url]) =>
+      String(url),
+    );
+    expect(linked).toEqual(['/openapi.json', '/docs']);
+    expect(llms.body).toContain('POST /mcp');
+  });
+
+  it('says of each route and parameter more than its name', () => {
+    for (const [path, { get }] of Object.entries<DescribedRoute>(JSON.parse(text).paths)) {
+      expect(get.description, path).toMatch(/\w{3}.*\./);
+      for (const { name, description } of get.parameters) {
+        expect(description.length, `${path} ${name}`).toBeGreaterThan(name.length + 3);
+      }
+    }
+  });
+
   it.for(['/docs', '/docs/'])('can be browsed at %s without the internet', async (url, { api }) => {
     const page = await api.get(url);
     expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
@@ -104,3 +132,6 @@ describe('the OpenAPI document', () => {
 type Described = { content: { 'application/json': { schema: object; example: unknown } } };
 type Parameter = { in: string; schema: object };
 type Operation = { get: { parameters: Parameter[]; responses: Record<string, Described> } };
+type DescribedRoute = {
+  get: { description: string; parameters: { name: string; description: string }[] };
+};

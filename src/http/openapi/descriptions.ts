@@ -1,55 +1,70 @@
-/** The description of each parameter. Parameters of one name have the same meaning in all routes. */
+import { pitfalls, questions } from './questions.ts';
+
+/**
+ * The description of each parameter, unless the schema of a route has another one. The first sentence says what
+ * the parameter is, and stands alone in the tools of /mcp.
+ */
 export const parameterDescriptions: Readonly<Record<string, string>> = {
-  limit: 'How many items a page has at most.',
+  limit: 'The size of a page. `has_more` says whether there are more.',
   starting_after:
-    'The `id` of the last item of the previous page, or the `X-Next-Cursor` of the page (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
-  sort: 'Highest or most recent first; `total_spent` is `total_spent_in_cents`, which has one currency unless the shop writes it otherwise. Without it, newest first (flows and campaigns: most recently updated first, with and without it).',
-  customer_id: 'The customer; on purchase lists and statistics, purchases of this customer.',
-  purchase_id: 'The purchase.',
-  segment_id: 'The segment; on the customer list, customers in this segment.',
-  tag_id: 'The tag; on the customer list, customers that carry this tag.',
-  flow_id: 'The flow.',
-  email_campaign_id: 'The email campaign.',
-  template_campaign_id: 'The template campaign.',
+    'The `id` of the last item of the previous page. Better, its `X-Next-Cursor` (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
+  sort: 'Highest or most recent first. Without it, newest first. `total_spent` is `total_spent_in_cents`, which has one currency unless the shop writes it otherwise. Flows and campaigns are most recently updated first, with and without it.',
+  customer_id:
+    'The id of a customer. On purchase lists and statistics, purchases of this customer.',
+  purchase_id:
+    'The id of a purchase. The number of an order is `order_number`, which no route finds.',
+  segment_id: 'The id of a segment. On the customer list, customers in this segment.',
+  tag_id: 'The id of a tag. On the customer list, customers that carry this tag.',
+  flow_id: 'The id of a flow.',
+  email_campaign_id: 'The id of an email campaign, which is no `utm_campaign`.',
+  template_campaign_id: 'The id of a template campaign, which is no `utm_campaign`.',
   status:
-    'Payment status of the purchase, or several with commas between them (an addition), such as `paid,authorized`; `any`, which stands alone, is no filter.',
-  platform:
-    'The platform that the purchase came from, or several with commas between them (an addition).',
-  created_since: 'Created at or after this instant. Without an offset it is UTC.',
-  created_until: 'Created at or before this instant. Without an offset it is UTC.',
+    'Payment statuses that count; `any` is all, also abandoned and refunded. Without it, all count too: for sales, send `paid`. Several have commas between them (an addition), such as `paid,authorized`; `any` stands alone. It is `payment_status` of a purchase, not `status`.',
+  platform: 'Where purchases came from. Several have commas between them (an addition).',
+  created_since:
+    'Created at or after this instant. Without an offset it is UTC, whatever `timezone` is: midnight in São Paulo is `2026-01-31T00:00:00-03:00`.',
+  created_until:
+    'Created at or before this instant, inclusive: a day ends at 23:59:59.999999. Midnight of the next day would include its first instant. Without an offset it is UTC, whatever `timezone` is.',
   updated_since:
-    'Updated at or after this instant; to poll, the `X-Data-As-Of` of the last poll. Without an offset it is UTC.',
-  min_value_in_cents: 'Purchases of at least this value.',
-  max_value_in_cents: 'Purchases of at most this value.',
-  currency: 'Exactly this currency code, such as `BRL`. An addition.',
+    'Updated at or after this instant. To poll, send the `X-Data-As-Of` of the last poll. Without an offset it is UTC.',
+  min_value_in_cents:
+    'At least this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
+  max_value_in_cents:
+    'At most this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
+  currency: 'Exactly this currency code, such as `BRL`. Upper and lower case differ. An addition.',
   without:
-    'Purchases without a value of this label: `without=utm_campaign` finds those of the group `null`. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
-  utm_source: "Exactly this value of the order's `utm_source`; on lists, an addition.",
-  utm_medium: "Exactly this value of the order's `utm_medium`; on lists, an addition.",
-  utm_campaign: "Exactly this value of the order's `utm_campaign`; on lists, an addition.",
-  utm_content: "Exactly this value of the order's `utm_content`; on lists, an addition.",
-  utm_term: "Exactly this value of the order's `utm_term`; on lists, an addition.",
+    'Purchases without these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
+  utm_source:
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_source`. On lists, an addition.',
+  utm_medium:
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_medium`. On lists, an addition.',
+  utm_campaign:
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_campaign`. On lists, an addition.',
+  utm_content:
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_content`. On lists, an addition.',
+  utm_term:
+    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_term`. On lists, an addition.',
   group_by:
-    'Ranks the matching purchases by one dimension, highest revenue first. `status` is the payment status, `day` the day in `timezone`.',
+    'Ranks the matching purchases by one dimension, highest revenue first. The group `null` has the purchases without a value. `status` is the payment status, `day` the day in `timezone`.',
   group_limit:
-    'How many groups or series are returned at most; `groups_truncated` or `series_truncated` says whether there were more.',
+    'How many groups or series are returned at most; `groups_truncated` or `series_truncated` says whether there were more. Totals cover all groups.',
   interval:
-    'The length of the periods, which begin with those of `timezone`; weeks begin on Monday. `auto` chooses the shortest one with at most 300 periods. An addition.',
+    'The length of the periods. They begin with those of `timezone`, weeks on Monday, so the first and the last one may be cut by a bound or the present. `auto` chooses the shortest one with at most 300 periods. An addition.',
   timezone:
-    'The time zone of days and other periods, as an IANA name, with daylight saving time; without effect on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
+    'The IANA time zone of periods, such as `America/Sao_Paulo`. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
   measures:
-    'What a report counts or sums, with commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. An addition.',
+    'What is counted or summed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
-    'The measure or dimension that rows are ordered by, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
+    'A measure or dimension of the request, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
   periods:
-    'How many periods each cohort is followed for, with that of the first purchase. An addition.',
+    'How many periods each cohort is followed for. That of the first purchase is the first of them. An addition.',
   compare_to:
-    'Also returns the same figures of an earlier period: the one before, or the same a month or a year earlier in local time. Needs `created_since`; without `created_until`, the period ends at the instant of the data. An addition.',
-  is_subscribed: 'Customers that are, or are not, subscribed.',
-  ids: 'These customers: up to 100 ids with commas between them. An addition.',
-  email: 'Exactly this address, case-insensitive.',
+    'Adds the figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` are the same days a month or a year earlier in local time. Without `created_until`, the period ends at the instant of the data, so a month until now is compared with as many days. An addition.',
+  is_subscribed: 'Subscribed or not. Without it, both.',
+  ids: 'Customers with these ids: up to 100, with commas between them. An addition.',
+  email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',
   phone:
-    'The number, with or without its country code, whether the stored number has it or not; only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
+    'The number, with or without its country code. Only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
   format:
     'The format of the response, for tools that cannot set headers; it overrides `Accept`. `csv_excel` is CSV with a byte order mark, and with an apostrophe before text that a spreadsheet would evaluate as a formula, or change to another number or date. An addition.',
   separator:
@@ -63,7 +78,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   cursor:
     'The `next_cursor` of the last response, which clients do not interpret. Without it, the response has no changes and the cursor of the instant that it shows.',
   wait: 'If nothing has changed, the response waits up to so many seconds for a change.',
-  q: 'Text that the name, email or phone (of segments: name or description) contains, ignoring case and accents. Text without a visible character finds nothing.',
+  q: 'Text in the name, email or phone, ignoring case and accents. Of segments, in the name or description. It is one text, not several words. Text without a visible character finds nothing.',
 };
 
 /** Parameters beyond the specification, in all routes. */
@@ -102,6 +117,18 @@ export const introduction = `
 A read-only API over one organization's customers, purchases and campaigns. The
 organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 
+### Questions that shops ask every week
+
+Dates and time zones are examples.
+
+${questions.map(({ question, url, caveat }) => `- **${question}** ${caveat}\n\n  \`GET ${url}\``).join('\n')}
+
+### What is easily misread
+
+${pitfalls.map((rule) => `- ${rule}`).join('\n')}
+
+### Rules of all routes
+
 - **Money** is an integer number of the smallest unit of its currency (ISO 4217): \`1000\` is
   JPY 1,000, BRL 10.00 and KWD 1.000; without a currency it has two decimals. **Times** are UTC.
 - **Numbers** are exact: large sums, and values of coupons and attributes, may have
@@ -132,6 +159,9 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Freshness**: \`X-Data-As-Of\` of purchase responses is the instant of their data, and
   of the customer list one whose changes it has: the next \`updated_since\` of a poll.
   With \`X-Min-Data-As-Of\`, a response shows that instant or a later one.
+
+Agents read the same by the Model Context Protocol at \`POST /mcp\`, with the same key, and begin
+with \`/llms.txt\`. An addition.
 
 To try the API here: *Authorize* with a key, open an operation and *Execute* it. The
 page shows the response and the \`curl\` command.

@@ -12,6 +12,7 @@ import {
   tagDescriptions,
 } from './descriptions.ts';
 import { exampleOf, type JsonSchema } from './examples.ts';
+import { describeParameters } from './parameters.ts';
 import {
   changesConflict,
   errorReferences,
@@ -21,6 +22,8 @@ import {
   headers,
   rateLimitHeaders,
 } from './responses.ts';
+
+const addition = 'An addition to the specification.';
 
 /** The version of the interface (section 9), not of this software. */
 const version = '1.0.0';
@@ -63,16 +66,15 @@ export function describeApi(routes: readonly Route[]) {
 }
 
 function operation(route: Route, schemas: Record<string, unknown>) {
-  const { url, summary, path, query, response, kind, isAddition } = route;
+  const { url, summary, description, path, query, response, kind, isAddition } = route;
   const schema = jsonSchema(response) as JsonSchema;
   const tag = tagOf(url);
   const isConditional = hasEtag(route);
   return {
     operationId: operationIdOf(url),
     summary,
-    ...(isAddition === true
-      ? { description: 'An addition to the specification.', 'x-addition': true }
-      : {}),
+    description: isAddition === true ? `${description}\n\n${addition}` : description,
+    ...(isAddition === true ? { 'x-addition': true } : {}),
     tags: [tag],
     parameters: [
       ...parametersOf(path, 'path'),
@@ -121,7 +123,7 @@ function probeOperation(url: string, { summary, responses }: (typeof probes)[key
   return {
     operationId: operationIdOf(url),
     summary,
-    description: 'An addition to the specification.',
+    description: addition,
     'x-addition': true,
     tags: ['Health'],
     security: [],
@@ -172,32 +174,16 @@ function headersOf(route: Route) {
   ]);
 }
 
-/** The fields of a parameter schema, with the metadata of their kinds. */
 function parametersOf(schema: z.ZodType, location: 'path' | 'query') {
-  const fields = (schema as z.ZodObject).shape as Record<string, z.ZodType>;
-  return Object.entries(fields).map(([name, field]) => {
-    const description = parameterDescriptions[name];
-    if (description === undefined) throw new Error(`the parameter ${name} is not described`);
-    const parameter = metadataOf(field) as JsonSchema;
-    return {
-      name,
-      in: location,
-      required: !field.safeParse(undefined).success,
-      description,
-      ...(additionalParameters.has(name) ? { 'x-addition': true } : {}),
-      schema: parameter,
-      ...(location === 'path' ? { example: exampleOf(parameter, name) } : {}),
-    };
-  });
-}
-
-/** The metadata of the kind, which `optional` may wrap. */
-function metadataOf(field: z.ZodType): Record<string, unknown> {
-  const own = field.meta();
-  if (own !== undefined) return own;
-  const { innerType } = field.def as { innerType?: z.ZodType };
-  if (innerType === undefined) throw new Error('a parameter without metadata');
-  return metadataOf(innerType);
+  return describeParameters(schema).map(({ name, description, isRequired, schema }) => ({
+    name,
+    in: location,
+    required: isRequired,
+    description,
+    ...(additionalParameters.has(name) ? { 'x-addition': true } : {}),
+    schema,
+    ...(location === 'path' ? { example: exampleOf(schema, name) } : {}),
+  }));
 }
 
 /** Moves schemas with a title to the components, and references them. */

@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import { serveFiles } from '../response/static-files.ts';
 import type { Route } from '../route.ts';
 import { describeApi } from './document.ts';
+import { llmsText } from './questions.ts';
 
 const page = `<!doctype html>
 <html lang="en">
@@ -39,7 +40,7 @@ const contentSecurityPolicy =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** The OpenAPI document, and Swagger UI for it; without a key. */
+/** The OpenAPI document, Swagger UI for it, and a page for agents; without a key. */
 export async function reference(
   app: FastifyInstance,
   { routes }: { readonly routes: readonly Route[] },
@@ -50,6 +51,7 @@ export async function reference(
 
   serveFiles(app, contentSecurityPolicy, {
     '/openapi.json': description,
+    '/llms.txt': llmsText,
     '/docs': page,
     '/docs/': page,
     '/docs/start.js': startScript,

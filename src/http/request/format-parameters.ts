@@ -38,6 +38,19 @@ export function readSpreadsheetOptions(
   throw new ApiError('validation_error', message, { param });
 }
 
+/** The parameters that matter to a response in JSON. */
+export function jsonParameters(schema: z.ZodType): z.ZodObject {
+  const { shape } = schema as z.ZodObject;
+  const others = ['format', ...optionNames];
+  return z.strictObject(
+    Object.fromEntries(
+      Object.entries(shape).filter(
+        ([name]) => !others.includes(name) || (name === 'timezone' && hasTimeZone(schema)),
+      ),
+    ),
+  );
+}
+
 /** Whether the results of the route depend on a time zone, which then has a default. */
 const hasTimeZone = (schema: z.ZodType): boolean =>
   (schema as z.ZodObject).shape.timezone instanceof z.ZodDefault;

@@ -91,6 +91,9 @@ export function oneOf<const Values extends readonly [string, ...string[]]>(value
     .meta({ type: 'string', enum: [...values] });
 }
 
+/** The names of parameters that are lists, for clients that send JSON instead of a URL. */
+export const listedNames = z.registry<{ names: readonly string[]; max?: number }>();
+
 /**
  * Names of a closed set with commas between them, without repetition; in the order of the set, so that
  * requests for the same names share a cached response. `all`, which stands alone, is undefined. Lists of
@@ -110,7 +113,8 @@ export function namesOf<const Names extends readonly string[]>(names: Names, all
     .meta({
       type: 'string',
       pattern: `^(${all === undefined ? '' : `${all}|`}${one}(,${one})*)$`,
-    });
+    })
+    .register(listedNames, { names: all === undefined ? names : [all, ...names] });
 }
 
 /** Up to `max` names of a closed set with commas between them, in the order of the request. */
@@ -123,7 +127,8 @@ export function orderedNamesOf<const Names extends readonly string[]>(
   return z
     .string()
     .transform((text, context) => namesIn(text, names, max, message, context))
-    .meta({ type: 'string', pattern: `^${one}(,${one}){0,${max - 1}}$` });
+    .meta({ type: 'string', pattern: `^${one}(,${one}){0,${max - 1}}$` })
+    .register(listedNames, { names, max });
 }
 
 function namesIn<const Names extends readonly string[]>(

@@ -7,8 +7,10 @@ import { addVary } from './vary.ts';
  * origins, but other origins must get the same errors as without CORS.
  */
 
-const allowedMethods = 'GET, HEAD';
-const allowedHeaders = 'Authorization, If-None-Match, X-Min-Data-As-Of';
+const allowedMethods = 'GET, HEAD, POST';
+/** The last four are those of /mcp. */
+const allowedHeaders =
+  'Authorization, If-None-Match, X-Min-Data-As-Of, Content-Type, Mcp-Protocol-Version, Mcp-Method, Mcp-Name';
 const exposedHeaders = Object.keys(headers).join(', ');
 /** The maximum of all browsers. */
 const preflightSeconds = 7200;

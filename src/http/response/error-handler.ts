@@ -55,12 +55,12 @@ export type FailureReports = {
   readonly outages: OutageLog;
 };
 
-export function sendError(
+/** Logs and counts an error. Returns what the client sees of it. */
+export function reportError(
   { observer, outages }: FailureReports,
   error: unknown,
   request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
+): ApiError {
   const shown = publicError(error);
   if (shown.limit !== undefined) observer?.limited(shown.limit);
   if (shown.type === 'internal_error') {
@@ -70,6 +70,16 @@ export function sendError(
     } else if (isOutage(error)) outages.add(error, request);
     else request.log.error({ err: error }, 'request failed');
   }
+  return shown;
+}
+
+export function sendError(
+  failures: FailureReports,
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const shown = reportError(failures, error, request);
   if (shown.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
   if (shown.retryAfter !== undefined) reply.header('Retry-After', shown.retryAfter);
   if (shown.asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(shown.asOf));

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from './errors.ts';
 
@@ -21,23 +22,36 @@ export function limitUnreadResponses(maxBytesPerKey: number): CountUnread {
     else unreadBytes.set(keyId, sum);
   };
 
+  /** By connection, because many pipelined requests may share it. */
+  const releasesOf = new WeakMap<Socket, Set<() => void>>();
+  const whenClosed = (socket: Socket): Set<() => void> => {
+    const known = releasesOf.get(socket);
+    if (known !== undefined) return known;
+    const releases = new Set<() => void>();
+    releasesOf.set(socket, releases);
+    socket.once('close', () => {
+      for (const release of releases) release();
+    });
+    return releases;
+  };
+
   return (request, reply, body) => {
-    // A closed request emits no further `close`.
-    if (request.raw.destroyed) return;
+    const { socket } = request.raw;
+    if (socket.destroyed) return;
     const { keyId } = request.credential;
     const bytes = Buffer.byteLength(body);
     const unread = unreadBytes.get(keyId) ?? 0;
     // One response must always be possible.
     if (unread > 0 && unread + bytes > maxBytesPerKey) throw tooManyUnread(maxBytesPerKey);
     add(keyId, bytes);
-    let isCounted = true;
+    const releases = whenClosed(socket);
     const release = () => {
-      if (isCounted) add(keyId, -bytes);
-      isCounted = false;
+      if (releases.delete(release)) add(keyId, -bytes);
     };
+    releases.add(release);
     reply.raw.once('close', release);
-    // A pipelined response that was never begun emits no `close`; its request does.
-    request.raw.once('close', release);
+    // A pipelined response that was never begun emits no `close`. A request whose body was read is
+    // closed before the response. So the socket's `close` counts.
   };
 }
 

@@ -25,6 +25,13 @@ export const emailCampaigns: ResourceRoutes = (services) => [
   listRoute(services, emailCampaign, byUpdate, {
     url,
     summary: 'Email campaigns, most recently updated first',
+    description:
+      'Metrics count messages, not purchases. Revenue of campaigns is a report by ' +
+      '`utm_campaign`, whose texts need not be names of campaigns.',
   }),
-  recordRoute(services, emailCampaign, { url, summary: 'One email campaign' }),
+  recordRoute(services, emailCampaign, {
+    url,
+    summary: 'One email campaign',
+    description: 'Metrics count messages, not purchases.',
+  }),
 ];

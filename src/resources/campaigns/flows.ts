@@ -22,6 +22,11 @@ export const flows: ResourceRoutes = (services) => [
   listRoute(services, flow, byUpdate, {
     url,
     summary: 'Automation flows, most recently updated first',
+    description: '`run_count` counts runs, not customers or purchases.',
   }),
-  recordRoute(services, flow, { url, summary: 'One automation flow' }),
+  recordRoute(services, flow, {
+    url,
+    summary: 'One automation flow',
+    description: '`run_count` counts runs, not customers or purchases.',
+  }),
 ];

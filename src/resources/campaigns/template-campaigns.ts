@@ -51,6 +51,13 @@ export const templateCampaigns: ResourceRoutes = (services) => [
     url,
     isAddition: true,
     summary: 'WhatsApp and SMS campaigns, most recently updated first',
+    description:
+      'Metrics count messages, not purchases. Revenue of campaigns is a report by ' +
+      '`utm_campaign`, whose texts need not be names of campaigns.',
   }),
-  recordRoute(services, templateCampaign, { url, summary: 'One WhatsApp or SMS campaign' }),
+  recordRoute(services, templateCampaign, {
+    url,
+    summary: 'One WhatsApp or SMS campaign',
+    description: 'Metrics count messages, not purchases.',
+  }),
 ];

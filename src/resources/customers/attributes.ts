@@ -16,5 +16,6 @@ export const attributes: ResourceRoutes = (services) => [
   listRoute(services, attribute, byCreation, {
     url: '/attributes',
     summary: "Definitions of the customers' custom attributes, newest first",
+    description: 'Definitions only. The values are in `attributes` of a single customer.',
   }),
 ];

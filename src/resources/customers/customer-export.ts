@@ -17,6 +17,9 @@ export const customerExport = (services: Services): Route =>
   route({
     url: '/customers/export',
     summary: 'All customers that match, as a file',
+    description:
+      'The fields are those of a single customer. Rows are in no particular order. To poll ' +
+      'changes later, send `X-Data-As-Of` of the file as `updated_since` of the list.',
     isAddition: true,
     path: z.strictObject({}),
     query: z.strictObject({

@@ -14,6 +14,10 @@ export const customers: ResourceRoutes = (services) => [
   route({
     url,
     summary: 'Customers, newest first',
+    description:
+      'Contacts of the shop, also those without a purchase. `total_spent_in_cents` and ' +
+      '`total_orders` are of paid purchases of all time. The best customers of a period are a ' +
+      'report by `customer`.',
     path: z.strictObject({}),
     query: customerListParameters,
     response: listOf(customer.schema),
@@ -30,5 +34,9 @@ export const customers: ResourceRoutes = (services) => [
   recordRoute(services, customerInDetail, {
     url,
     summary: 'One customer, with tags, attributes and address',
+    description:
+      "`total_spent_in_cents` is of paid purchases in the shop's most frequent currency; " +
+      '`total_orders` counts paid purchases of all currencies. Fields without a value are ' +
+      'omitted.',
   }),
 ];

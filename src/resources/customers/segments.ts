@@ -26,6 +26,9 @@ export const segments: ResourceRoutes = (services) => [
   route({
     url,
     summary: 'Segments, newest first',
+    description:
+      'Groups of customers that the shop defines. `customer_count` is stored with the segment, ' +
+      'and may differ from the number of customers that its list has.',
     path: z.strictObject({}),
     query: z.strictObject({
       ...pageParameters('segment'),
@@ -39,10 +42,18 @@ export const segments: ResourceRoutes = (services) => [
       return listRecords(services, segment, list, query, signal);
     },
   }),
-  recordRoute(services, segment, { url, summary: 'One segment' }),
+  recordRoute(services, segment, {
+    url,
+    summary: 'One segment',
+    description:
+      '`customer_count` is stored with the segment; its customers are a list of their own.',
+  }),
   route({
     url: `${url}/:segment_id/customers`,
     summary: "One segment's customers, newest first",
+    description:
+      'To combine a segment with other filters, send `segment_id` to the list of customers. A ' +
+      'segment that does not exist is `404`.',
     path: z.strictObject({ segment_id: id('segment') }),
     query: z.strictObject({
       ...pageParameters('customer'),

@@ -13,6 +13,15 @@ const tag = defineRecord('Tag', 'tag', 'tags', {
 const url = '/tags';
 
 export const tags: ResourceRoutes = (services) => [
-  listRoute(services, tag, byCreation, { url, summary: 'Tags, newest first' }),
-  recordRoute(services, tag, { url, summary: 'One tag' }),
+  listRoute(services, tag, byCreation, {
+    url,
+    summary: 'Tags, newest first',
+    description:
+      'Labels of customers. The customers of a tag are the list of customers with `tag_id`.',
+  }),
+  recordRoute(services, tag, {
+    url,
+    summary: 'One tag',
+    description: 'The customers of a tag are the list of customers with `tag_id`.',
+  }),
 ];

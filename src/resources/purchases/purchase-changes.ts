@@ -51,6 +51,11 @@ export const purchaseChanges: ResourceRoutes = ({ changes }) => [
   route({
     url: '/purchases/changes',
     summary: 'Changes of purchases since a position, deletions included',
+    description:
+      'Keeps a copy up to date. There are no filters, because a purchase that left a filter ' +
+      'would vanish. An item may repeat: overwrite or delete by `id`. Begin without `cursor`, ' +
+      'then read the export with the `X-Data-As-Of` of this response as `X-Min-Data-As-Of`, ' +
+      'then the changes.',
     isAddition: true,
     path: z.strictObject({}),
     query: changesParameters,

@@ -80,6 +80,11 @@ export const purchaseCohorts: ResourceRoutes = () => [
   route({
     url: '/purchases/cohorts',
     summary: 'Customers by the period of their first purchase, and what they bought since',
+    description:
+      'Whether customers come back. A cohort is the customers whose first purchase is in the ' +
+      'same period. Filters other than `status` select first purchases only. Retention is the ' +
+      '`customer_count` of a period divided by that of its cohort. Periods with ' +
+      '`is_complete: false` are not over.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseCohortsParameters,

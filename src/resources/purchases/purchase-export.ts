@@ -8,6 +8,10 @@ export function purchaseExport({ writeExport }: Services): readonly Route[] {
     route({
       url: '/purchases/export',
       summary: 'All purchases that match, as a file',
+      description:
+        'Without `status`, the file has purchases of every payment status. Rows are in no ' +
+        'particular order, and as of the instant in `X-Data-As-Of`. A connection that breaks ' +
+        'off means an incomplete file.',
       isAddition: true,
       path: z.strictObject({}),
       query: purchaseExportParameters,

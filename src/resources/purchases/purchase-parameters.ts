@@ -95,9 +95,15 @@ export const purchaseTimeSeriesParameters = z.strictObject({
 export const purchaseReportParameters = z.strictObject({
   measures: orderedNamesOf(reportMeasures).optional(),
   ...filters,
-  group_by: orderedNamesOf(reportDimensions, maxReportDimensions).optional(),
+  group_by: orderedNamesOf(reportDimensions, maxReportDimensions)
+    .optional()
+    .describe(
+      'Up to three dimensions, one of them a period such as `month`. Without it, there are totals alone. Several have commas between them. A row with `null` has the purchases without a value. `customer_type` is `new` for the first purchase of a customer with the statuses of `status`, and `returning` for others. `weekday` is 1 (Monday) to 7.',
+    ),
   order_by: reportOrder().optional(),
-  limit: integer(reportLimits),
+  limit: integer(reportLimits).describe(
+    'How many rows there are at most. `rows_truncated` says whether there were more. Totals cover all.',
+  ),
   compare_to: oneOf(comparisons).optional(),
   ...format,
   timezone: timeZone(),
@@ -105,9 +111,23 @@ export const purchaseReportParameters = z.strictObject({
 
 /** An addition: customers by the period of their first purchase. */
 export const purchaseCohortsParameters = z.strictObject({
-  interval: oneOf(cohortIntervals).default('month'),
+  interval: oneOf(cohortIntervals)
+    .default('month')
+    .describe(
+      'The length of the periods. Without it, `month`. Weeks begin on Monday. An addition.',
+    ),
   ...filters,
-  group_by: oneOf(labelDimensions).optional(),
+  created_since: filters.created_since.describe(
+    'First purchases at or after this instant. Selects cohorts. Without an offset it is UTC.',
+  ),
+  created_until: filters.created_until.describe(
+    'First purchases at or before this instant. Selects cohorts, inclusive. Later purchases count up to the present. Without an offset it is UTC.',
+  ),
+  group_by: oneOf(labelDimensions)
+    .optional()
+    .describe(
+      'Divides cohorts by this label of the first purchase. The value is in `key`, `null` without one. What customers bought since counts whatever its label.',
+    ),
   periods: integer(cohortPeriods),
   ...format,
   timezone: timeZone(),

@@ -145,6 +145,11 @@ export const purchaseReport: ResourceRoutes = () => [
   route({
     url: '/purchases/report',
     summary: 'Several measures by up to three dimensions, compared with an earlier period',
+    description:
+      'For questions about sales: revenue, orders, new and returning customers, by campaign, ' +
+      'customer or month. Customers of rows do not add up; `totals` has their number. If ' +
+      '`rows_truncated` is true, rows are missing; `totals` cover all. If `mixed_currencies` is ' +
+      'true, amounts have no unit.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseReportParameters,

@@ -53,6 +53,11 @@ export const purchaseStats: ResourceRoutes = () => [
   route({
     url: '/purchases/stats',
     summary: 'Totals over purchases, and a ranking by one dimension',
+    description:
+      'Without `status`, purchases of every payment status count, also abandoned and refunded ' +
+      'ones: for sales, send `status=paid`. The totals cover all purchases that match, also ' +
+      'those of groups beyond `group_limit`. The group `null` has the purchases without a ' +
+      'value. If `mixed_currencies` is true, amounts are sums without a unit.',
     path: z.strictObject({}),
     query: purchaseStatsParameters,
     response: statsSchema,

@@ -68,7 +68,13 @@ const timeSeriesTable: ResponseTable<z.output<typeof timeSeriesSchema>> = {
 export const purchaseTimeSeries: ResourceRoutes = () => [
   route({
     url: '/purchases/timeseries',
-    summary: 'Totals over purchases by hour, day, week or month',
+    summary: 'Totals over purchases by hour, day, week, month, quarter or year',
+    description:
+      'Without `status`, purchases of every payment status count: for sales, send ' +
+      '`status=paid`. Periods are those of `timezone`, by default UTC. A period that is not ' +
+      'over, or that a bound cuts, has `is_complete: false`: do not compare it with whole ones. ' +
+      'Customers of periods do not add up. If `mixed_currencies` is true, amounts are sums ' +
+      'without a unit.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseTimeSeriesParameters,

@@ -29,6 +29,9 @@ export const purchases: ResourceRoutes = () => [
   route({
     url: '/purchases',
     summary: 'Purchases, newest first',
+    description:
+      "Single orders. `payment_status` says whether a purchase is paid; `status` is the order's " +
+      'own. To count or sum purchases, use the report instead of pages.',
     path: z.strictObject({}),
     query: purchaseListParameters,
     response: purchaseListSchema,
@@ -40,6 +43,9 @@ export const purchases: ResourceRoutes = () => [
   route({
     url: '/purchases/:purchase_id',
     summary: 'One purchase',
+    description:
+      "`payment_status` says whether the purchase is paid; `status` is the order's own. Amounts " +
+      'are in the smallest unit of `currency`.',
     path: z.strictObject({ purchase_id: id('purchase') }),
     query: z.strictObject({}),
     response: purchaseSchema,
@@ -57,6 +63,9 @@ export const customerPurchases: ResourceRoutes = (services) => [
   route({
     url: '/customers/:customer_id/purchases',
     summary: "One customer's purchases, newest first",
+    description:
+      'Without `status`, purchases of every payment status are listed, also abandoned ones. A ' +
+      'customer that does not exist is `404`; one without purchases has an empty list.',
     path: z.strictObject({ customer_id: id('customer') }),
     query: customerPurchaseListParameters,
     response: purchaseListSchema,

@@ -20,6 +20,7 @@ import {
 type RouteDescription = {
   readonly url: string;
   readonly summary: string;
+  readonly description: string;
 };
 
 /** A list of all records, without filters. Lists in the order of updates accept `sort=updated`. */
@@ -44,13 +45,13 @@ export function listRoute<Fields extends Record<string, Field>>(
 export function recordRoute<Fields extends Record<string, Field>>(
   services: Services,
   record: ResourceRecord<Fields>,
-  { url, summary }: RouteDescription,
+  description: RouteDescription,
 ): Route {
   const { resource, table, selectList } = record;
   const parameter = `${resource}_id`;
   return route({
-    url: `${url}/:${parameter}`,
-    summary,
+    ...description,
+    url: `${description.url}/:${parameter}`,
     path: z.strictObject({ [parameter]: id(resource) }),
     query: z.strictObject({}),
     response: record.schema,

@@ -1,0 +1,97 @@
+import { type DescribedParameter, describeParameters } from '../http/openapi/parameters.ts';
+import { jsonParameters } from '../http/request/format-parameters.ts';
+import type { Route } from '../http/route.ts';
+import { noteCohorts } from './notes/cohorts.ts';
+import type { WriteNotes } from './notes/notes.ts';
+import { notePurchase, notePurchases } from './notes/purchases.ts';
+import { noteCampaigns, noteCustomer, noteCustomers, noteSegments } from './notes/records.ts';
+import { noteReport } from './notes/report.ts';
+
+/** A tool that calls a route. */
+export type Tool = {
+  readonly name: string;
+  readonly description: string;
+  /** By the value of the argument `kind`, or one that needs no argument. */
+  readonly routes: ReadonlyMap<string | undefined, Route>;
+  /** Of the path and the query, without those of other formats than JSON. */
+  readonly parameters: readonly DescribedParameter[];
+  /** The texts of parameters that are not given. */
+  readonly defaults: Readonly<Record<string, string>>;
+  readonly writeNotes: WriteNotes;
+};
+
+type ToolDefinition = {
+  readonly url: string | Readonly<Record<string, string>>;
+  /** Before the description of the route. */
+  readonly description?: string;
+  readonly countsPurchases?: true;
+  /** A parameter without effect. */
+  readonly unused?: string;
+  readonly writeNotes: WriteNotes;
+};
+
+const definitions: Readonly<Record<string, ToolDefinition>> = {
+  purchase_report: {
+    url: '/purchases/report',
+    countsPurchases: true,
+    writeNotes: noteReport,
+  },
+  purchase_cohorts: {
+    url: '/purchases/cohorts',
+    countsPurchases: true,
+    writeNotes: noteCohorts,
+  },
+  list_purchases: {
+    url: '/purchases',
+    countsPurchases: true,
+    writeNotes: notePurchases,
+  },
+  get_purchase: { url: '/purchases/:purchase_id', writeNotes: notePurchase },
+  find_customers: { url: '/customers', writeNotes: noteCustomers },
+  get_customer: { url: '/customers/:customer_id', writeNotes: noteCustomer },
+  list_segments: { url: '/segments', writeNotes: noteSegments },
+  list_campaigns: {
+    url: {
+      email: '/email-campaigns',
+      whatsapp_and_sms: '/template-campaigns',
+      flow: '/flows',
+    },
+    description: 'Campaigns and automation flows, most recently updated first.',
+    unused: 'sort',
+    writeNotes: noteCampaigns,
+  },
+};
+
+/** The default of tools that count purchases. Routes count all, as the specification says. */
+const paidOnly = { status: 'paid' } as const;
+
+/** The name of the argument that selects one of several routes. */
+export const kindArgument = 'kind';
+
+/** The tools, in the order of their list. Throws if a route does not exist. */
+export function createTools(routes: readonly Route[]): Tool[] {
+  const routeOf = (url: string): Route => {
+    const found = routes.find((route) => route.url === url);
+    if (found === undefined) throw new Error(`there is no route ${url}`);
+    return found;
+  };
+  return Object.entries(definitions).map(([name, definition]) => {
+    const { url, countsPurchases, unused, writeNotes } = definition;
+    const urls: [string | undefined, string][] =
+      typeof url === 'string' ? [[undefined, url]] : Object.entries(url);
+    const ofKinds = new Map(urls.map(([kind, url]) => [kind, routeOf(url)]));
+    const [route] = ofKinds.values() as Iterable<Route> as [Route];
+    const own = definition.description ?? `${route.summary}.`;
+    const paid = countsPurchases ? ' Only paid purchases count, unless `status` is set.' : '';
+    return {
+      name,
+      description: `${own} ${route.description}${paid}`,
+      routes: ofKinds,
+      parameters: [route.path, jsonParameters(route.query)]
+        .flatMap(describeParameters)
+        .filter(({ name }) => name !== unused),
+      defaults: countsPurchases ? paidOnly : {},
+      writeNotes,
+    };
+  });
+}
