@@ -27,15 +27,19 @@ async function tabTo(page: Page, element: string, key = 'Tab'): Promise<void> {
 
 describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
   it.for(
-    [390, 768, 1440].flatMap((width) => [['light', width] as const, ['dark', width] as const]),
+    (['en-US', 'pt-BR'] as const).flatMap((locale) =>
+      [390, 768, 1024, 1440].flatMap((width) =>
+        (['light', 'dark'] as const).map((colorScheme) => ({ locale, width, colorScheme })),
+      ),
+    ),
   )(
-    'has no accessibility violation and nothing wider than the window: %s, %i pixels',
-    async ([colorScheme, width], { open, fullShop }) => {
+    'has no accessibility violation and nothing wider than the window: $locale, $width pixels, $colorScheme',
+    async ({ locale, width, colorScheme }, { open, fullShop }) => {
       const viewport = { width, height: 900 };
-      const { page, enter, loaded } = await open(january, { colorScheme, viewport });
+      const { page, enter, loaded } = await open(january, { locale, colorScheme, viewport });
       const check = async (view: string) => {
         if (pictures !== undefined) {
-          const path = join(pictures, `${view}-${width}-${colorScheme}.png`);
+          const path = join(pictures, `${view}-${locale}-${width}-${colorScheme}.png`);
           await page.screenshot({ path, fullPage: true });
         }
         expect(await violationsOf(page)).toEqual([]);
@@ -51,11 +55,13 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
         cells[2].textContent = 'R$12,251.70';
       })()`);
       expect(await overflowOf(page, '#purchases .scroll')).toBe(0);
-      await page.getByText('Show as a table').click();
-      await page.getByText('Requests of this view').click();
-      await page.getByRole('button', { name: 'Add filter' }).click();
+      await page.locator('.table-of-chart summary').click();
+      await page.locator('.requests summary').click();
+      if (width < 640) await page.locator('#more-controls').click();
+      await page.locator('#add-filter').click();
       await check('dashboard-open');
-      await page.getByText('All time').click();
+      if (width < 900) await page.locator('#period').selectOption('all');
+      else await page.locator('label', { has: page.locator('[value=all]') }).click();
       await loaded();
       expect(await page.locator('#chart canvas').count()).toBe(1);
       await page.locator('#purchases a').first().click();

@@ -3,7 +3,6 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect } from 'vitest';
-import { spreadsheetOf } from '../../src/page/browser/dashboard/spreadsheet.ts';
 import { fileReader } from '../http/formats/reading.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -11,14 +10,6 @@ import { hasBrowser } from './browser.ts';
 import { hostile, test as it, january, januaryBounds } from './opened-page.ts';
 
 const run = promisify(execFile);
-
-/** The API's CSV as the page saves it: test/page/spreadsheet.test.ts tests the conversion. */
-async function spreadsheet(csv: string): Promise<string> {
-  const converted = new Blob([csv]).stream().pipeThrough(new TextDecoderStream());
-  let text = '\ufeff';
-  for await (const chunk of converted.pipeThrough(spreadsheetOf('UTC', 'day'))) text += chunk;
-  return text;
-}
 
 describe.runIf(hasBrowser)('the page', () => {
   it('downloads what each panel shows as CSV, also after more purchases are loaded', {
@@ -31,14 +22,31 @@ describe.runIf(hasBrowser)('the page', () => {
       const query = `${januaryBounds}&format=csv_excel&amounts=units`;
       const expected = await api.get(`/v1/purchases${path}${query}`, fullShop.secret);
       expect(expected.statusCode).toBe(200);
-      expect(bytes.toString(), path).toBe(await spreadsheet(expected.body));
+      expect(bytes.toString(), path).toBe(expected.body);
     };
     await isAsResponse('series', 'series.csv', '/timeseries?interval=day&timezone=UTC&');
-    await isAsResponse('ranking', 'ranking.csv', '/stats?group_by=utm_source&');
-    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=10&');
+    await isAsResponse('ranking', 'ranking.csv', '/stats?group_by=utm_source&timezone=UTC&');
+    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=10&timezone=UTC&');
     await page.getByRole('button', { name: 'Load more' }).click();
     await page.locator('#purchases tbody tr').nth(19).waitFor();
-    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=20&');
+    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=20&timezone=UTC&');
+  });
+
+  it('downloads CSV with the marks of the reader, in local time', { tags: ['slow'] }, async ({
+    show,
+  }) => {
+    const { page, save } = await show(january.replace('UTC', 'America/Sao_Paulo'), {
+      locale: 'pt-BR',
+    });
+    await page.evaluate('delete window.showSaveFilePicker');
+    const { bytes } = await save('series');
+    const [header, first] = bytes.toString().split('\r\n');
+    expect(header).toMatch(/^\ufeffstarts_at \(America\/Sao_Paulo\);key;purchase_count;/);
+    expect(first).toMatch(/^2026-01-01 00:00:00;;1;1;1,00;1,00;BRL;/);
+    for (const button of ['ranking', 'purchases', 'all']) {
+      const file = await save(button);
+      expect(file.bytes.toString(), button).toMatch(/;\d+,\d\d;/);
+    }
   });
 
   it('downloads the latest 100 purchases if more are shown, and says so', {
@@ -63,10 +71,10 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await button.textContent()).toBe('CSV of the latest 100');
     const { bytes } = await save('purchases');
     const expected = await api.get(
-      '/v1/purchases?limit=100&format=csv_excel&amounts=units',
+      '/v1/purchases?limit=100&format=csv_excel&amounts=units&timezone=UTC',
       secret,
     );
-    expect(bytes.toString()).toBe(await spreadsheet(expected.body));
+    expect(bytes.toString()).toBe(expected.body);
   });
 
   it('downloads amounts of several currencies apart, as the chart shows them', {
@@ -76,7 +84,7 @@ describe.runIf(hasBrowser)('the page', () => {
     await enter(mixedSecret);
     const path = `/v1/purchases/timeseries?interval=day&timezone=UTC&${januaryBounds}`;
     const expected = async (parameters: string) =>
-      spreadsheet((await api.get(path + parameters, mixedSecret)).body);
+      (await api.get(path + parameters, mixedSecret)).body;
     const line = () => page.locator('#requests pre').nth(1).textContent();
     const split = await save('series');
     expect(split.bytes.toString()).toBe(

@@ -79,8 +79,8 @@ async function openPage(
     errors,
     loaded,
     enter: async (secret) => {
-      await page.getByLabel('API key').fill(secret);
-      await page.getByRole('button', { name: 'Show data' }).click();
+      await page.locator('#key').fill(secret);
+      await page.locator('.welcome [type=submit]').click();
       await loaded();
     },
     save: async (button) => {

@@ -18,7 +18,7 @@ describe.runIf(hasBrowser)('the page', () => {
     fullShop,
     api,
   }) => {
-    const { page, requests } = await show(january, { locale: 'pt-BR' });
+    const { page, requests } = await show(january);
     expect(await page.locator('#organization').textContent()).toBe(`${hostile} shop`);
     const stats = (await api.get('/v1/purchases/stats', fullShop.secret)).json();
     expect(stats).toMatchObject({ purchase_count: 27, revenue_in_cents: 35_100 });

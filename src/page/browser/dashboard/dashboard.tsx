@@ -1,15 +1,15 @@
 import { useEffect } from 'preact/hooks';
 import { Banner } from '../components/failures.tsx';
 import { formatDays, formatSpan } from '../display/format.ts';
+import { texts } from '../language/language.ts';
 import { Freshness } from '../statistics/freshness.tsx';
 import { RankingPanel } from '../statistics/ranking.tsx';
 import { SeriesPanel } from '../statistics/series-panel.tsx';
 import { Totals } from '../statistics/totals.tsx';
 import { daysOf, previousSpan } from '../view/period.ts';
+import { Controls } from './controls-region.tsx';
 import { DashboardContext, useDashboard, useDashboardState } from './dashboard-state.ts';
 import { DownloadPanel } from './downloads.tsx';
-import { Filters } from './filter-controls.tsx';
-import { CustomDates, Periods, Settings } from './period-controls.tsx';
 import { PurchasesPanel } from './purchases-panel.tsx';
 
 /** Totals, chart, ranking and purchases of a period. */
@@ -17,17 +17,12 @@ export function Dashboard({ organization }: { readonly organization: string }) {
   const dashboard = useDashboardState(organization);
   const { refresh } = dashboard;
   useEffect(() => {
-    document.title = 'Purchases';
+    document.title = texts.page.title;
   }, []);
   return (
     <DashboardContext.Provider value={dashboard}>
-      <h1 class="visually-hidden">Purchases</h1>
-      <section class="controls" aria-label="Period and filters">
-        <Periods />
-        <CustomDates />
-        <Filters />
-        <Settings />
-      </section>
+      <h1 class="visually-hidden">{texts.page.title}</h1>
+      <Controls />
       <div class="state-row">
         <Dates />
         <Freshness />

@@ -1,4 +1,6 @@
 import { Code } from '../components/code.tsx';
+import { Marked } from '../components/marked.tsx';
+import { texts } from '../language/language.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 /** Instead of the chart, if no purchase matches. */
@@ -6,15 +8,15 @@ export function NoMatch() {
   const { state, change } = useDashboard();
   return (
     <div class="empty">
-      <p>No purchase matches. Choose a longer period, or remove a filter.</p>
+      <p>{texts.empty.noMatch}</p>
       {state.period !== 'all' && (
         <button type="button" onClick={() => change({ period: 'all' })}>
-          Show all time
+          {texts.empty.allTime}
         </button>
       )}
       {Object.keys(state.filters).length > 0 && (
         <button type="button" onClick={() => change({ filters: {} })}>
-          Remove all filters
+          {texts.empty.removeFilters}
         </button>
       )}
     </div>
@@ -32,13 +34,11 @@ insert into purchases (organization_id, customer_id, purchase_value_in_cents, cu
 select organization_id, id, 12990, 'BRL', 'paid' from new_customer;`;
   return (
     <div class="first-purchase">
-      <strong>No purchases yet.</strong>
-      <p>
-        Write the first one to Postgres. It is here after <em>Refresh</em>:
-      </p>
+      <strong>{texts.empty.noPurchases}</strong>
+      <p>{texts.empty.writeFirst}</p>
       <Code text={statement} />
       <p>
-        The tables are described in <code>docs/your-data.md</code>.
+        <Marked text={texts.empty.tables} />
       </p>
     </div>
   );

@@ -6,7 +6,9 @@ import type { Stats } from '../api/responses.ts';
 import { Select } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
+import { groupLabel } from '../display/dimensions.ts';
 import { formatMoney } from '../display/format.ts';
+import { decimalMark, texts } from '../language/language.ts';
 import { type Filter, filterNamed, filters, readValue } from '../view/filters.ts';
 import { suggestionsPath } from '../view/requests.ts';
 import { useDashboard } from './dashboard-state.ts';
@@ -30,10 +32,8 @@ export function Filters() {
   const submit = (filter: Filter, text: string) => {
     const value = readValue(filter, text, currency);
     if (value === null) {
-      const example = decimalOf(9990, minorDigits(currency));
-      setRefused(
-        filter.kind === 'money' ? `Enter an amount such as ${example}.` : 'Enter a value.',
-      );
+      const { noAmount, noValue } = texts.filters;
+      setRefused(filter.kind === 'money' ? noAmount(exampleOf(9990, currency)) : noValue);
       return;
     }
     toggle(false);
@@ -41,7 +41,7 @@ export function Filters() {
   };
   return (
     <>
-      <ul class="chips" id="chips" aria-label="Filters" data-focus-next="#add-filter">
+      <ul class="chips" id="chips" aria-label={texts.filters.list} data-focus-next="#add-filter">
         {state.filters.status === undefined && (
           <AllStatuses onOnlyPaid={() => set('status', 'paid')} />
         )}
@@ -59,7 +59,8 @@ export function Filters() {
         <FilterForm onSubmit={submit} onClose={() => toggle(false)} />
       ) : (
         <button type="button" class="add" id="add-filter" onClick={() => toggle(true)}>
-          <span aria-hidden="true">+ </span>Add filter
+          <span aria-hidden="true">+ </span>
+          {texts.filters.add}
         </button>
       )}
       <Problem id="filter-problem" text={refused || problemAt('filters', failures)} />
@@ -71,10 +72,10 @@ export function Filters() {
 function AllStatuses({ onOnlyPaid }: { onOnlyPaid(): void }) {
   return (
     <li>
-      <span class="chip-name">Payment status</span>
-      <span class="chip-value">all</span>
+      <span class="chip-name">{texts.dimensions.status}</span>
+      <span class="chip-value">{texts.filters.all}</span>
       <button type="button" class="only-paid" onClick={onOnlyPaid}>
-        Only paid
+        {texts.filters.onlyPaid}
       </button>
     </li>
   );
@@ -92,12 +93,12 @@ function Chip({ name, value, currency, onRemove }: ChipProperties) {
   const filter = filterNamed(name);
   const label = filter?.label ?? name;
   const isAmount = filter?.kind === 'money' && /^\d+$/.test(value);
-  const shown = isAmount ? formatMoney(value, currency) : value;
+  const shown = isAmount ? formatMoney(value, currency) : groupLabel(name, value);
   return (
     <li>
       <span class="chip-name">{label}</span>
       <span class="chip-value">{shown}</span>
-      <button type="button" aria-label={`Remove the filter ${label} ${shown}`} onClick={onRemove}>
+      <button type="button" aria-label={texts.filters.remove(label, shown)} onClick={onRemove}>
         ×
       </button>
     </li>
@@ -132,7 +133,7 @@ function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
       onKeyDown={({ key }) => key === 'Escape' && onClose()}
     >
       <label class="visually-hidden" for="filter-name">
-        Filter
+        {texts.filters.name}
       </label>
       <Select
         id="filter-name"
@@ -141,18 +142,22 @@ function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
         onSelect={(name) => setFilter(filterNamed(name) as Filter)}
       />
       <label class="visually-hidden" for="filter-input">
-        Value
+        {texts.filters.value}
       </label>
       <FilterInput key={filter.name} filter={filter} />
       <button type="submit" class="primary">
-        Apply
+        {texts.filters.apply}
       </button>
       <button type="button" class="quiet" onClick={onClose}>
-        Cancel
+        {texts.filters.cancel}
       </button>
     </form>
   );
 }
+
+/** An amount as a user writes it. */
+const exampleOf = (amount: number, currency: string | null): string =>
+  decimalOf(amount, minorDigits(currency)).replace('.', decimalMark);
 
 function FilterInput({ filter }: { readonly filter: Filter }) {
   const { state, shown } = useDashboard();
@@ -160,21 +165,13 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
   const attributes = { id: 'filter-input', autocomplete: 'off', spellcheck: false } as const;
   switch (filter.kind) {
     case 'choice':
-      return (
-        <select id="filter-input">
-          {filter.values.map((one) => (
-            <option key={one} selected={one === value}>
-              {one}
-            </option>
-          ))}
-        </select>
-      );
+      return <Choice name={filter.name} known={filter.values} />;
     case 'money':
       return (
         <input
           {...attributes}
           inputMode="decimal"
-          placeholder={decimalOf(0, minorDigits(shown?.data.currency ?? null))}
+          placeholder={exampleOf(0, shown?.data.currency ?? null)}
         />
       );
     case 'text':
@@ -186,7 +183,7 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
             {...attributes}
             defaultValue={value}
             maxLength={256}
-            placeholder="exact value"
+            placeholder={texts.filters.exact}
             list="filter-suggestions"
           />
           <Suggestions name={filter.name} />
@@ -195,19 +192,43 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
   }
 }
 
-/** The most frequent values. Without them, the user still can enter one. */
-function Suggestions({ name }: { readonly name: string }) {
+/** The values of a filter that purchases of the period have, largest first. Null until they are known. */
+function useOccurring(name: string): readonly string[] | null {
   const { state } = useDashboard();
-  const [values, setValues] = useState<readonly string[]>([]);
+  const [values, setValues] = useState<readonly string[] | null>(null);
   useEffect(() => {
     get<Stats>(suggestionsPath(state, name)).then(
       ({ body }) => setValues(body.groups.flatMap(({ key }) => key || [])),
+      // The user still can choose or enter a value.
       () => {},
     );
   }, []);
+  return values;
+}
+
+type ChoiceProperties = { readonly name: string; readonly known: readonly string[] };
+
+function Choice({ name, known }: ChoiceProperties) {
+  const selected = useDashboard().state.filters[name];
+  const occurring = useOccurring(name) ?? [];
+  const values = occurring.length > 0 ? occurring : known;
+  const offered =
+    selected === undefined || values.includes(selected) ? values : [selected, ...values];
+  return (
+    <select id="filter-input" data-occurring={occurring.length}>
+      {offered.map((one) => (
+        <option key={one} value={one} selected={one === selected}>
+          {groupLabel(name, one)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function Suggestions({ name }: { readonly name: string }) {
   return (
     <datalist id="filter-suggestions">
-      {values.map((value) => (
+      {useOccurring(name)?.map((value) => (
         <option key={value} value={value} />
       ))}
     </datalist>

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { ActionButton } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
+import { texts } from '../language/language.ts';
 import { useDashboard } from './dashboard-state.ts';
 import { isCancelled, savePanel } from './download.ts';
 
@@ -45,4 +46,4 @@ export function Panel({ kind, title, csv = 'CSV', controls, children }: PanelPro
 }
 
 /** Instead of a part of the dashboard whose request failed. */
-export const NotLoaded = () => <p class="empty">This part is not loaded.</p>;
+export const NotLoaded = () => <p class="empty">{texts.problems.notLoaded}</p>;

@@ -1,5 +1,7 @@
 import { pageLimits } from '../../../domain/purchase-query.ts';
 import { PurchaseList } from '../components/purchase-list.tsx';
+import { formatCount } from '../display/format.ts';
+import { texts } from '../language/language.ts';
 import { useDashboard } from './dashboard-state.ts';
 import { NotLoaded, Panel } from './panel.tsx';
 
@@ -7,9 +9,9 @@ export function PurchasesPanel() {
   const { shown, showPurchases, fail } = useDashboard();
   const pages = shown?.data.purchases;
   const isLimited = (pages?.page.data.length ?? 0) > pageLimits.max;
-  const csv = isLimited ? `CSV of the latest ${pageLimits.max}` : 'CSV';
+  const csv = isLimited ? texts.purchases.csvOfLatest(formatCount(pageLimits.max)) : 'CSV';
   return (
-    <Panel kind="purchases" title="Latest purchases" csv={csv}>
+    <Panel kind="purchases" title={texts.purchases.title} csv={csv}>
       <div id="purchases">
         {pages === null && <NotLoaded />}
         {pages && (

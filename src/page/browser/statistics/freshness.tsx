@@ -1,8 +1,9 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useDashboard } from '../dashboard/dashboard-state.ts';
-import { formatTime, language } from '../display/format.ts';
+import { formatTime } from '../display/format.ts';
+import { locale } from '../language/language.ts';
 
-const relative = new Intl.RelativeTimeFormat(language, { style: 'short', numeric: 'auto' });
+const relative = new Intl.RelativeTimeFormat(locale, { style: 'short', numeric: 'auto' });
 const units = [
   ['day', 86_400_000],
   ['hour', 3_600_000],

@@ -1,24 +1,28 @@
 import { minorDigits } from '../../../domain/currency.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
+import { decimalMark, texts } from '../language/language.ts';
 
 /** The filters of the page. Each is the parameter of the same name. */
 export type Filter = { readonly name: string; readonly label: string } & (
-  | { readonly kind: 'choice'; readonly values: readonly string[] }
+  | {
+      readonly kind: 'choice';
+      /** Offered until those that occur are known. */
+      readonly values: readonly string[];
+    }
   /** Text that many purchases share, so the page suggests values. */
   | { readonly kind: 'label' }
   | { readonly kind: 'money' }
   | { readonly kind: 'text'; readonly example: string }
 );
 
-export const labelOfTracking = (name: string): string => `UTM ${name.replace(/^utm_/, '')}`;
-
 export const filters: readonly Filter[] = [
-  { name: 'status', label: 'Payment status', kind: 'choice', values: paymentStatuses },
-  { name: 'platform', label: 'Platform', kind: 'choice', values: platforms },
-  ...trackingLabels.map((name): Filter => ({ name, label: labelOfTracking(name), kind: 'label' })),
-  { name: 'min_value_in_cents', label: 'Value from', kind: 'money' },
-  { name: 'max_value_in_cents', label: 'Value up to', kind: 'money' },
-  { name: 'customer_id', label: 'Customer', kind: 'text', example: 'cus_…' },
+  { name: 'status', label: texts.dimensions.status, kind: 'choice', values: paymentStatuses },
+  { name: 'platform', label: texts.dimensions.platform, kind: 'choice', values: platforms },
+  { name: 'currency', label: texts.dimensions.currency, kind: 'choice', values: [] },
+  ...trackingLabels.map((name): Filter => ({ name, label: texts.dimensions[name], kind: 'label' })),
+  { name: 'min_value_in_cents', label: texts.filters.minValue, kind: 'money' },
+  { name: 'max_value_in_cents', label: texts.filters.maxValue, kind: 'money' },
+  { name: 'customer_id', label: texts.filters.customer, kind: 'text', example: 'cus_…' },
 ];
 
 export const filterNamed = (name: string): Filter | undefined =>
@@ -36,11 +40,15 @@ export function nextDimension(
   return order.find((name) => selected[name] === undefined) ?? 'day';
 }
 
-/** Reads an amount such as 12.34 or 12,34 of a currency. Null if it is no amount. */
+/**
+ * Reads an amount such as 12.34 or 12,34 of a currency. Null if it is no amount, or three digits follow
+ * a mark that groups thousands in the reader's language.
+ */
 export function amountOf(text: string, currency: string | null): string | null {
   const digits = minorDigits(currency);
-  const [, units, fraction = ''] = /^\s*(\d{1,16})(?:[.,](\d+))?\s*$/.exec(text) ?? [];
+  const [, units, mark, fraction = ''] = /^\s*(\d{1,16})(?:([.,])(\d+))?\s*$/.exec(text) ?? [];
   if (units === undefined || fraction.length > digits) return null;
+  if (fraction.length === 3 && mark !== decimalMark) return null;
   return String(BigInt(units + fraction.padEnd(digits, '0')));
 }
 

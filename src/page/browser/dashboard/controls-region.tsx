@@ -1,0 +1,45 @@
+import { useState } from 'preact/hooks';
+import { useMedia } from '../components/media.ts';
+import { formatCounted } from '../display/format.ts';
+import { texts } from '../language/language.ts';
+import { useDashboard } from './dashboard-state.ts';
+import { Filters } from './filter-controls.tsx';
+import { CustomDates, Periods, Settings } from './period-controls.tsx';
+
+/** Period, filters and settings. A narrow window has a button for all but the period. */
+export function Controls() {
+  const { state } = useDashboard();
+  const isNarrow = useMedia('(width < 640px)');
+  const [isOpen, setOpen] = useState(false);
+  const count = Object.keys(state.filters).length;
+  return (
+    <section class="controls" aria-label={texts.controls.region}>
+      <Periods />
+      {isNarrow && (
+        <button
+          type="button"
+          id="more-controls"
+          aria-expanded={isOpen}
+          aria-controls="filters-and-settings"
+          onClick={() => setOpen(!isOpen)}
+        >
+          {texts.controls.filtersAndSettings}
+          {count > 0 && (
+            <>
+              {' '}
+              <span class="count" aria-hidden="true">
+                {count}
+              </span>
+              <span class="visually-hidden">{formatCounted(count, texts.controls.active)}</span>
+            </>
+          )}
+        </button>
+      )}
+      <CustomDates />
+      <div class="filters-and-settings" id="filters-and-settings" hidden={isNarrow && !isOpen}>
+        <Filters />
+        <Settings />
+      </div>
+    </section>
+  );
+}
