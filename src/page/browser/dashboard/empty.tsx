@@ -4,6 +4,7 @@ import { useDashboard } from './dashboard-state.ts';
 /** Instead of the chart, if no purchase matches. */
 export function NoMatch() {
   const { state, change } = useDashboard();
+  const { status, ...others } = state.filters;
   return (
     <div class="empty">
       <p>No purchase matches. Choose a longer period, or remove a filter.</p>
@@ -12,9 +13,14 @@ export function NoMatch() {
           Show all time
         </button>
       )}
-      {Object.keys(state.filters).length > 0 && (
-        <button type="button" onClick={() => change({ filters: {} })}>
+      {Object.keys(others).length > 0 && (
+        <button type="button" onClick={() => change({ filters: status ? { status } : {} })}>
           Remove all filters
+        </button>
+      )}
+      {status !== undefined && (
+        <button type="button" onClick={() => change({ filters: others })}>
+          Show all statuses
         </button>
       )}
     </div>

@@ -9,19 +9,19 @@ import { Problem } from '../components/problem.tsx';
 import { formatMoney } from '../display/format.ts';
 import { type Filter, filterNamed, filters, readValue } from '../view/filters.ts';
 import { suggestionsPath } from '../view/requests.ts';
+import { defaultStatus } from '../view/view-state.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 /** The filters as removable chips, and a form that adds one. */
 export function Filters() {
-  const { state, shown, failures, change } = useDashboard();
-  const currency = shown?.data.currency ?? null;
+  const { state, currency, failures, change } = useDashboard();
   const [isOpen, setOpen] = useState(false);
   const [refused, setRefused] = useState('');
   const set = (name: string, value: string) =>
     change({ filters: { ...state.filters, [name]: value } });
   const remove = (name: string) => {
     const { [name]: _, ...others } = state.filters;
-    change({ filters: others });
+    change({ filters: name === 'status' ? { ...others, status: defaultStatus } : others });
   };
   const toggle = (isOpen: boolean) => {
     setOpen(isOpen);
@@ -42,18 +42,17 @@ export function Filters() {
   return (
     <>
       <ul class="chips" id="chips" aria-label="Filters" data-focus-next="#add-filter">
-        {state.filters.status === undefined && (
-          <AllStatuses onOnlyPaid={() => set('status', 'paid')} />
-        )}
-        {Object.entries(state.filters).map(([name, value]) => (
-          <Chip
-            key={name}
-            name={name}
-            value={value}
-            currency={currency}
-            onRemove={() => remove(name)}
-          />
-        ))}
+        {Object.entries(state.filters)
+          .filter(isChip)
+          .map(([name, value]) => (
+            <Chip
+              key={name}
+              name={name}
+              value={value}
+              currency={currency}
+              onRemove={() => remove(name)}
+            />
+          ))}
       </ul>
       {isOpen ? (
         <FilterForm onSubmit={submit} onClose={() => toggle(false)} />
@@ -67,18 +66,9 @@ export function Filters() {
   );
 }
 
-/** Revenue counts purchases of every status, so the page says so. */
-function AllStatuses({ onOnlyPaid }: { onOnlyPaid(): void }) {
-  return (
-    <li>
-      <span class="chip-name">Payment status</span>
-      <span class="chip-value">all</span>
-      <button type="button" class="only-paid" onClick={onOnlyPaid}>
-        Only paid
-      </button>
-    </li>
-  );
-}
+/** The status that the switch shows is no chip. */
+const isChip = ([name, value]: readonly [string, string]): boolean =>
+  name !== 'status' || value !== defaultStatus;
 
 type ChipProperties = {
   readonly name: string;
@@ -155,7 +145,7 @@ function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
 }
 
 function FilterInput({ filter }: { readonly filter: Filter }) {
-  const { state, shown } = useDashboard();
+  const { state, currency } = useDashboard();
   const value = state.filters[filter.name] ?? '';
   const attributes = { id: 'filter-input', autocomplete: 'off', spellcheck: false } as const;
   switch (filter.kind) {
@@ -174,7 +164,7 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
         <input
           {...attributes}
           inputMode="decimal"
-          placeholder={decimalOf(0, minorDigits(shown?.data.currency ?? null))}
+          placeholder={decimalOf(0, minorDigits(currency))}
         />
       );
     case 'text':

@@ -5,8 +5,12 @@ import type { Requests } from '../view/requests.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 const titles = {
-  ranking: 'Totals and ranking',
+  totals: 'Totals',
   series: 'Time series',
+  ranking: 'Ranking',
+  customer_types: 'New and returning customers',
+  customers: 'Best customers',
+  cohorts: 'Cohorts',
   purchases: 'Latest purchases',
   parquet: 'All purchases, as Parquet',
 } as const satisfies Partial<Record<keyof Requests, string>>;

@@ -1,3 +1,4 @@
+import { isPeriodDimension } from '../../../domain/purchase-report.ts';
 import { localIso } from '../view/calendar.ts';
 
 /** The API's CSV for spreadsheets, with times, or days of longer periods, of a time zone. */
@@ -43,11 +44,15 @@ function linesOf(text: string): { readonly lines: readonly string[]; readonly re
 const fieldsOf = (line: string): string[] =>
   [...line.matchAll(/(?:^|,)("(?:[^"]|"")*"|[^,]*)/g)].map(([, field = '']) => field);
 
+/** Columns of reports and cohorts with the first instant of a period. */
+const isPeriod = (name: string): boolean => name === 'cohort' || isPeriodDimension(name);
+
 type Column = { readonly name: string; convert(field: string): string };
 
 function columnOf(name: string, timeZone: string, interval: string | undefined): Column {
-  if (name.endsWith('_at')) {
-    const length = name === 'starts_at' && interval !== 'hour' ? 10 : 19;
+  if (name.endsWith('_at') || isPeriod(name)) {
+    const isDay = isPeriod(name) ? name !== 'hour' : name === 'starts_at' && interval !== 'hour';
+    const length = isDay ? 10 : 19;
     const convert = (field: string) =>
       field === '' ? '' : localIso(Date.parse(field), timeZone).slice(0, length);
     return { name: `${name} (${timeZone})`, convert };

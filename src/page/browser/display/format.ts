@@ -10,6 +10,11 @@ export const language = 'en-US';
 
 const counts = new Intl.NumberFormat(language);
 const percents = new Intl.NumberFormat(language, { style: 'percent', maximumFractionDigits: 1 });
+const alignedPercents = new Intl.NumberFormat(language, {
+  style: 'percent',
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
 const changes = new Intl.NumberFormat(language, {
   style: 'percent',
   maximumFractionDigits: 1,
@@ -18,6 +23,8 @@ const changes = new Intl.NumberFormat(language, {
 
 export const formatCount = (count: ExactInteger): string => counts.format(BigInt(count));
 export const formatShare = (share: number): string => percents.format(share);
+/** With as many digits as the others of a column. */
+export const formatAlignedShare = (share: number): string => alignedPercents.format(share);
 export const formatChange = (change: number): string => changes.format(change);
 
 const moneyFormats = new Map<string, Intl.NumberFormat>();

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
-import { get, pathOf, problemOf } from '../api/api.ts';
+import { get, problemOf } from '../api/api.ts';
+import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
 import type { Page } from '../api/responses.ts';
 import { announce } from '../components/announce.ts';

@@ -1,0 +1,12 @@
+import { dayAt } from '../view/calendar.ts';
+import { formatDays, language } from './format.ts';
+
+/** The name of the period in which customers first bought. */
+export function cohortLabel(startsAt: string, interval: string, timeZone: string): string {
+  const day = dayAt(Date.parse(startsAt), timeZone);
+  if (interval === 'week') return formatDays({ from: day, to: day });
+  const [year = '', month = ''] = day.split('-');
+  if (interval === 'quarter') return `Q${Math.ceil(Number(month) / 3)} ${year}`;
+  const options = { month: 'short', year: 'numeric', timeZone: 'UTC' } as const;
+  return new Intl.DateTimeFormat(language, options).format(new Date(day));
+}

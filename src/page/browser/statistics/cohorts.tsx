@@ -1,0 +1,143 @@
+import type { Cohort, Cohorts } from '../api/responses.ts';
+import { Select } from '../components/controls.tsx';
+import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
+import { NotLoaded, Panel } from '../dashboard/panel.tsx';
+import { cohortLabel } from '../display/cohort-label.ts';
+import { formatAlignedShare, formatCount } from '../display/format.ts';
+import { type CohortInterval, cohortIntervals } from '../view/view-state.ts';
+import { averageRetention, type Retention, retentionOf } from './retention.ts';
+
+/** Whether customers come back, by the period of their first purchase. */
+export function CohortPanel() {
+  const { parts, state, change } = useDashboard();
+  const interval = (
+    <label class="inline" for="cohort-interval">
+      <span id="cohort-interval-label">by</span>
+      <Select
+        id="cohort-interval"
+        aria-labelledby="cohorts-title cohort-interval-label"
+        value={state.cohort_interval}
+        options={Object.entries(cohortIntervals).map(([value, label]) => ({ value, label }))}
+        onSelect={(value) => change({ cohort_interval: value as CohortInterval })}
+      />
+    </label>
+  );
+  return (
+    <Panel kind="cohorts" part={parts.cohorts} title="Customers who come back" controls={interval}>
+      <p class="hint">{hints[state.cohort_interval]}</p>
+      <div id="cohorts" data-focus-next="#cohorts-title">
+        {parts.cohorts && <CohortTable part={parts.cohorts} />}
+      </div>
+    </Panel>
+  );
+}
+
+const hints: Readonly<Record<CohortInterval, string>> = {
+  week: 'How many new customers of a week bought again in later weeks. Filters select first purchases. Dashed: the week is not over.',
+  month:
+    'How many new customers of a month bought again in later months. Filters select first purchases. Dashed: the month is not over.',
+  quarter:
+    'How many new customers of a quarter bought again in later quarters. Filters select first purchases. Dashed: the quarter is not over.',
+};
+
+function CohortTable({ part: { value } }: { readonly part: Part<Cohorts> }) {
+  if (value === null) return <NotLoaded />;
+  const { rows, interval, timezone } = value;
+  if (rows.length === 0) return <p class="empty">There are no customers.</p>;
+  const count = Math.max(...rows.map(({ periods }) => periods.length - 1));
+  const indexes = Array.from({ length: count }, (_, index) => index);
+  const largest = Math.max(...rows.flatMap(retentionOf).map(({ share }) => share));
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls only what has the focus.
+    <section class="scroll" tabIndex={0} aria-label="Cohorts">
+      <table class="cohorts">
+        <thead>
+          <tr>
+            <th scope="col">First purchase</th>
+            <th scope="col" class="number">
+              Customers
+            </th>
+            {indexes.map((index) => (
+              <th key={index} scope="col" class="number">
+                <span aria-hidden="true">+{index + 1}</span>
+                <span class="visually-hidden">{laterText(interval, index + 1)}</span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.cohort}>
+              <th scope="row">{cohortLabel(row.cohort, interval, timezone)}</th>
+              <td class="number">{formatCount(row.customer_count)}</td>
+              <Cells row={row} indexes={indexes} largest={largest} />
+            </tr>
+          ))}
+          <Average rows={rows} indexes={indexes} />
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function laterText(interval: string, count: number): string {
+  if (interval === 'week') return count === 1 ? '1 week later' : `${count} weeks later`;
+  if (interval === 'quarter') return count === 1 ? '1 quarter later' : `${count} quarters later`;
+  return count === 1 ? '1 month later' : `${count} months later`;
+}
+
+type CellsProperties = {
+  readonly row: Cohort;
+  readonly indexes: readonly number[];
+  /** The share of the darkest cell. */
+  readonly largest: number;
+};
+
+function Cells({ row, indexes, largest }: CellsProperties) {
+  const retention = retentionOf(row);
+  return indexes.map((index) => {
+    const one = retention[index];
+    return one === undefined ? <td key={index} /> : <Cell key={index} largest={largest} {...one} />;
+  });
+}
+
+function Cell({
+  share,
+  customerCount,
+  isComplete,
+  largest,
+}: Retention & { readonly largest: number }) {
+  const heat = largest > 0 ? share / largest : 0;
+  return (
+    <td
+      class={isComplete ? 'heat number' : 'heat number present'}
+      style={{ '--heat': `${Math.round(100 * heat)}%` }}
+      title={`${formatCount(customerCount)} customers`}
+    >
+      {formatAlignedShare(share)}
+      {!isComplete && <span class="visually-hidden"> until now</span>}
+    </td>
+  );
+}
+
+/** Without periods that are not over. */
+function Average({
+  rows,
+  indexes,
+}: Omit<CellsProperties, 'row' | 'largest'> & { readonly rows: readonly Cohort[] }) {
+  const size = rows.reduce((sum, { customer_count: count }) => sum + Number(count), 0);
+  return (
+    <tr class="average">
+      <th scope="row">All</th>
+      <td class="number">{formatCount(size)}</td>
+      {indexes.map((index) => {
+        const share = averageRetention(rows, index);
+        return (
+          <td key={index} class="number">
+            {share === null ? '–' : formatAlignedShare(share)}
+          </td>
+        );
+      })}
+    </tr>
+  );
+}
