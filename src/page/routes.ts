@@ -42,6 +42,7 @@ const domainModules = [
   'period-limit.js',
   'purchase.js',
   'purchase-query.js',
+  'purchase-report.js',
   'zone-offset.js',
 ];
 

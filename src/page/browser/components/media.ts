@@ -1,5 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
 
+/** A window of a phone: filters, comparison and settings are behind one button. */
+export const narrow = '(width < 640px)';
+
 /** Whether the window matches a media query, such as `(width < 640px)`. */
 export function useMedia(query: string): boolean {
   const [isMatch, setMatch] = useState(() => matchMedia(query).matches);

@@ -1,17 +1,20 @@
 import { useState } from 'preact/hooks';
-import { useMedia } from '../components/media.ts';
+import { narrow, useMedia } from '../components/media.ts';
 import { formatCounted } from '../display/format.ts';
 import { texts } from '../language/language.ts';
+import { ComparisonChoice } from './comparison-choice.tsx';
+import { CurrencyChoice } from './currency-choice.tsx';
 import { useDashboard } from './dashboard-state.ts';
-import { Filters } from './filter-controls.tsx';
+import { chipsOf, Filters } from './filter-controls.tsx';
 import { CustomDates, Periods, Settings } from './period-controls.tsx';
+import { StatusSwitch } from './status-switch.tsx';
 
 /** Period, filters and settings. A narrow window has a button for all but the period. */
 export function Controls() {
-  const { state } = useDashboard();
-  const isNarrow = useMedia('(width < 640px)');
+  const { state, currencies } = useDashboard();
+  const isNarrow = useMedia(narrow);
   const [isOpen, setOpen] = useState(false);
-  const count = Object.keys(state.filters).length;
+  const count = chipsOf(state.filters, currencies).length;
   return (
     <section class="controls" aria-label={texts.controls.region}>
       <Periods />
@@ -37,7 +40,10 @@ export function Controls() {
       )}
       <CustomDates />
       <div class="filters-and-settings" id="filters-and-settings" hidden={isNarrow && !isOpen}>
+        <StatusSwitch />
+        <CurrencyChoice />
         <Filters />
+        {isNarrow && <ComparisonChoice />}
         <Settings />
       </div>
     </section>

@@ -6,24 +6,30 @@ import type { Stats } from '../api/responses.ts';
 import { Select } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
-import { groupLabel } from '../display/dimensions.ts';
+import { dimensionLabel, statusLabel } from '../display/dimensions.ts';
 import { formatMoney } from '../display/format.ts';
 import { decimalMark, texts } from '../language/language.ts';
-import { type Filter, filterNamed, filters, readValue } from '../view/filters.ts';
+import {
+  type Filter,
+  type Filters as FilterValues,
+  filterNamed,
+  filters,
+  readValue,
+} from '../view/filters.ts';
 import { suggestionsPath } from '../view/requests.ts';
+import { defaultStatus } from '../view/view-state.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 /** The filters as removable chips, and a form that adds one. */
 export function Filters() {
-  const { state, shown, failures, change } = useDashboard();
-  const currency = shown?.data.currency ?? null;
+  const { state, currency, currencies, failures, change } = useDashboard();
   const [isOpen, setOpen] = useState(false);
   const [refused, setRefused] = useState('');
   const set = (name: string, value: string) =>
     change({ filters: { ...state.filters, [name]: value } });
   const remove = (name: string) => {
     const { [name]: _, ...others } = state.filters;
-    change({ filters: others });
+    change({ filters: name === 'status' ? { ...others, status: defaultStatus } : others });
   };
   const toggle = (isOpen: boolean) => {
     setOpen(isOpen);
@@ -42,10 +48,7 @@ export function Filters() {
   return (
     <>
       <ul class="chips" id="chips" aria-label={texts.filters.list} data-focus-next="#add-filter">
-        {state.filters.status === undefined && (
-          <AllStatuses onOnlyPaid={() => set('status', 'paid')} />
-        )}
-        {Object.entries(state.filters).map(([name, value]) => (
+        {chipsOf(state.filters, currencies).map(([name, value]) => (
           <Chip
             key={name}
             name={name}
@@ -68,17 +71,17 @@ export function Filters() {
   );
 }
 
-/** Revenue counts purchases of every status, so the page says so. */
-function AllStatuses({ onOnlyPaid }: { onOnlyPaid(): void }) {
-  return (
-    <li>
-      <span class="chip-name">{texts.dimensions.status}</span>
-      <span class="chip-value">{texts.filters.all}</span>
-      <button type="button" class="only-paid" onClick={onOnlyPaid}>
-        {texts.filters.onlyPaid}
-      </button>
-    </li>
-  );
+/** The filters that no other control shows. */
+export const chipsOf = (filters: FilterValues, currencies: readonly string[]) =>
+  Object.entries(filters).filter(([name, value]) => {
+    if (name === 'currency') return currencies.length === 0;
+    return name !== 'status' || value !== defaultStatus;
+  });
+
+/** The values of statuses and of the names of dimensions may be lists. */
+function valueLabel(name: string, value: string): string {
+  const labelOf = { status: statusLabel, without: dimensionLabel }[name];
+  return labelOf === undefined ? value : value.split(',').map(labelOf).join(', ');
 }
 
 type ChipProperties = {
@@ -93,7 +96,7 @@ function Chip({ name, value, currency, onRemove }: ChipProperties) {
   const filter = filterNamed(name);
   const label = filter?.label ?? name;
   const isAmount = filter?.kind === 'money' && /^\d+$/.test(value);
-  const shown = isAmount ? formatMoney(value, currency) : groupLabel(name, value);
+  const shown = isAmount ? formatMoney(value, currency) : valueLabel(name, value);
   return (
     <li>
       <span class="chip-name">{label}</span>
@@ -160,20 +163,24 @@ const exampleOf = (amount: number, currency: string | null): string =>
   decimalOf(amount, minorDigits(currency)).replace('.', decimalMark);
 
 function FilterInput({ filter }: { readonly filter: Filter }) {
-  const { state, shown } = useDashboard();
+  const { state, currency } = useDashboard();
   const value = state.filters[filter.name] ?? '';
   const attributes = { id: 'filter-input', autocomplete: 'off', spellcheck: false } as const;
   switch (filter.kind) {
     case 'choice':
       return <Choice name={filter.name} known={filter.values} />;
-    case 'money':
+    case 'dimension':
       return (
-        <input
-          {...attributes}
-          inputMode="decimal"
-          placeholder={exampleOf(0, shown?.data.currency ?? null)}
-        />
+        <select id="filter-input">
+          {filter.values.map((one) => (
+            <option key={one} value={one} selected={one === value}>
+              {dimensionLabel(one)}
+            </option>
+          ))}
+        </select>
       );
+    case 'money':
+      return <input {...attributes} inputMode="decimal" placeholder={exampleOf(0, currency)} />;
     case 'text':
       return <input {...attributes} defaultValue={value} placeholder={filter.example} />;
     case 'label':
@@ -218,7 +225,7 @@ function Choice({ name, known }: ChoiceProperties) {
     <select id="filter-input" data-occurring={occurring.length}>
       {offered.map((one) => (
         <option key={one} value={one} selected={one === selected}>
-          {groupLabel(name, one)}
+          {valueLabel(name, one)}
         </option>
       ))}
     </select>

@@ -3,11 +3,12 @@ import { ActionButton } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
 import { texts } from '../language/language.ts';
-import { useDashboard } from './dashboard-state.ts';
+import { type Part, useDashboard } from './dashboard-state.ts';
 import { isCancelled, savePanel } from './download.ts';
 
 type PanelProperties = {
-  readonly kind: 'series' | 'ranking' | 'purchases';
+  readonly kind: 'series' | 'ranking' | 'customer_types' | 'customers' | 'cohorts' | 'purchases';
+  readonly part: Part<unknown> | undefined;
   readonly title: ComponentChildren;
   /** Text of the button that downloads what the panel shows. */
   readonly csv?: string;
@@ -15,15 +16,15 @@ type PanelProperties = {
   readonly children: ComponentChildren;
 };
 
-export function Panel({ kind, title, csv = 'CSV', controls, children }: PanelProperties) {
-  const { requests, state, failures, fail } = useDashboard();
+export function Panel({ kind, part, title, csv = 'CSV', controls, children }: PanelProperties) {
+  const { requests, state, view, failures, fail } = useDashboard();
   const id = `${kind}-title`;
   const download = () =>
     savePanel(kind, requests[kind], state.timezone).catch((error) => {
       if (!isCancelled(error)) fail(error, download);
     });
   return (
-    <section class="panel" aria-labelledby={id}>
+    <section class="panel" aria-labelledby={id} aria-busy={part?.view !== view}>
       <div class={`panel-head ${kind}-head`}>
         <h2 id={id} tabIndex={-1}>
           {title}

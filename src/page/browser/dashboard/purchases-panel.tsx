@@ -6,18 +6,18 @@ import { useDashboard } from './dashboard-state.ts';
 import { NotLoaded, Panel } from './panel.tsx';
 
 export function PurchasesPanel() {
-  const { shown, showPurchases, fail } = useDashboard();
-  const pages = shown?.data.purchases;
+  const { parts, showPurchases, fail } = useDashboard();
+  const pages = parts.purchases?.value;
   const isLimited = (pages?.page.data.length ?? 0) > pageLimits.max;
   const csv = isLimited ? texts.purchases.csvOfLatest(formatCount(pageLimits.max)) : 'CSV';
   return (
-    <Panel kind="purchases" title={texts.purchases.title} csv={csv}>
+    <Panel kind="purchases" part={parts.purchases} title={texts.purchases.title} csv={csv}>
       <div id="purchases">
         {pages === null && <NotLoaded />}
         {pages && (
           <PurchaseList
             pages={pages}
-            timeZone={shown?.view.state.timezone}
+            timeZone={parts.purchases?.view.state.timezone}
             onMore={showPurchases}
             onProblem={fail}
           />

@@ -7,8 +7,12 @@ import type { Requests } from '../view/requests.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 const titles = {
-  ranking: texts.downloads.ranking,
+  totals: texts.totals.title,
   series: texts.downloads.series,
+  ranking: texts.ranking.title,
+  customer_types: texts.customers.types,
+  customers: texts.customers.best,
+  cohorts: texts.cohorts.list,
   purchases: texts.purchases.title,
   parquet: texts.downloads.parquet,
 } as const satisfies Partial<Record<keyof Requests, string>>;

@@ -8,6 +8,11 @@ import type { Days, Span } from '../view/period.ts';
 
 const counts = new Intl.NumberFormat(locale);
 const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
+const alignedPercents = new Intl.NumberFormat(locale, {
+  style: 'percent',
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
 const changes = new Intl.NumberFormat(locale, {
   style: 'percent',
   maximumFractionDigits: 1,
@@ -20,6 +25,8 @@ export const formatCounted = (count: ExactInteger, forms: Plural): string =>
   pluralOf(forms, Number(count), formatCount(count));
 
 export const formatShare = (share: number): string => percents.format(share);
+/** With as many digits as the others of a column. */
+export const formatAlignedShare = (share: number): string => alignedPercents.format(share);
 export const formatChange = (change: number): string => changes.format(change);
 
 const moneyFormats = new Map<string, Intl.NumberFormat>();

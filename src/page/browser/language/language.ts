@@ -57,6 +57,15 @@ export const decimalMark: string =
   new Intl.NumberFormat(locale).formatToParts(0.5).find(({ type }) => type === 'decimal')?.value ??
   '.';
 
+type WeekInfo = { readonly firstDay: number };
+type LocaleWithWeeks = Intl.Locale & { weekInfo?: WeekInfo; getWeekInfo?(): WeekInfo };
+
+const calendar: LocaleWithWeeks = new Intl.Locale(locale);
+
+/** False also where the browser does not know. */
+export const beginsWeekOnMonday: boolean =
+  (calendar.getWeekInfo?.() ?? calendar.weekInfo)?.firstDay === 1;
+
 export type Plural = { readonly one: string; readonly other: string };
 
 const plurals = new Intl.PluralRules(locale);

@@ -1,7 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
-import { get, pathOf, problemOf } from '../api/api.ts';
+import { get, problemOf } from '../api/api.ts';
+import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
-import type { Page, Stats } from '../api/responses.ts';
+import type { Page, Report } from '../api/responses.ts';
 import { announce } from '../components/announce.ts';
 import { Banner, type Failure } from '../components/failures.tsx';
 import { Badge, PurchaseList, type PurchaseListProperties } from '../components/purchase-list.tsx';
@@ -30,7 +31,7 @@ type Loaded = {
   /** Of a segment. */
   readonly customers: Page<RecordObject> | null;
   /** The paid purchases of a customer by currency, or those of a segment's organization. Null if not loaded. */
-  readonly paid: Stats | null;
+  readonly paid: Report | null;
 };
 
 async function load({ folder, id }: RecordPath): Promise<Loaded> {
@@ -43,10 +44,11 @@ async function load({ folder, id }: RecordPath): Promise<Loaded> {
       : null,
     // The sums of the record have no currency.
     folder === 'customers' || folder === 'segments'
-      ? get<Stats>(
-          pathOf('/purchases/stats', {
+      ? get<Report>(
+          pathOf('/purchases/report', {
             status: 'paid',
             group_by: 'currency',
+            order_by: '-purchase_count',
             customer_id: folder === 'customers' ? id : undefined,
           }),
         ).catch(() => null)
@@ -137,16 +139,16 @@ function Purchases({ customerId, ...list }: PurchasesProperties) {
 
 /** The amounts that a customer has spent, each with its currency. */
 function spentBy({ record, paid }: Loaded): Readonly<Record<string, readonly string[]>> {
-  if (!('total_spent_in_cents' in record) || paid === null || paid.groups.length === 0) return {};
-  const lines = paid.groups.map(({ key, revenue_in_cents: revenue }) =>
-    key === null
+  if (!('total_spent_in_cents' in record) || paid === null || paid.rows.length === 0) return {};
+  const lines = paid.rows.map(({ currency, revenue_in_cents: revenue }) =>
+    currency === null
       ? texts.records.withoutCurrency(formatMoney(revenue, null))
-      : formatMoney(revenue, key),
+      : formatMoney(revenue, String(currency)),
   );
   return { total_spent_in_cents: lines };
 }
 
-type CustomersProperties = { readonly page: Page<RecordObject>; readonly paid: Stats | null };
+type CustomersProperties = { readonly page: Page<RecordObject>; readonly paid: Report | null };
 
 function Customers({ page: { data, has_more }, paid }: CustomersProperties) {
   const title = has_more ? texts.records.bestCustomers : texts.records.customersTitle;
@@ -161,7 +163,7 @@ function Customers({ page: { data, has_more }, paid }: CustomersProperties) {
     <section class="panel">
       <h2>{title}</h2>
       {data.length === 0 ? (
-        <p class="empty">{texts.records.noCustomers}</p>
+        <p class="empty">{texts.customers.none}</p>
       ) : (
         <Table label={title} columns={columns}>
           {data.map(({ id, name, email, total_orders, total_spent_in_cents }) => (

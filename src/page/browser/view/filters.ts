@@ -1,5 +1,6 @@
 import { minorDigits } from '../../../domain/currency.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
+import { labelDimensions } from '../../../domain/purchase-query.ts';
 import { decimalMark, texts } from '../language/language.ts';
 
 /** The filters of the page. Each is the parameter of the same name. */
@@ -9,6 +10,8 @@ export type Filter = { readonly name: string; readonly label: string } & (
       /** Offered until those that occur are known. */
       readonly values: readonly string[];
     }
+  /** Names of dimensions of which purchases have no value. */
+  | { readonly kind: 'dimension'; readonly values: readonly string[] }
   /** Text that many purchases share, so the page suggests values. */
   | { readonly kind: 'label' }
   | { readonly kind: 'money' }
@@ -22,22 +25,33 @@ export const filters: readonly Filter[] = [
   ...trackingLabels.map((name): Filter => ({ name, label: texts.dimensions[name], kind: 'label' })),
   { name: 'min_value_in_cents', label: texts.filters.minValue, kind: 'money' },
   { name: 'max_value_in_cents', label: texts.filters.maxValue, kind: 'money' },
+  { name: 'without', label: texts.filters.without, kind: 'dimension', values: labelDimensions },
   { name: 'customer_id', label: texts.filters.customer, kind: 'text', example: 'cus_…' },
 ];
 
 export const filterNamed = (name: string): Filter | undefined =>
   filters.find((filter) => filter.name === name);
 
+/** The values of filters, by name. */
+export type Filters = Readonly<Record<string, string>>;
+
+/** Adds a name to the filter by purchases without a value. */
+export function withoutValue(filters: Filters, name: string): Filters {
+  const names = new Set(filters.without?.split(','));
+  return { ...filters, without: [...names.add(name)].join() };
+}
+
+/** Whether a filter leaves one value of a dimension, or none. */
+export const isSelected = (filters: Filters, dimension: string): boolean =>
+  filters[dimension] !== undefined || filters.without?.split(',').includes(dimension) === true;
+
 const dimensionOrder = [...trackingLabels, 'platform', 'status'];
 
 /** What to rank by after a value of a dimension is selected: a ranking of one row says nothing. */
-export function nextDimension(
-  dimension: string,
-  selected: Readonly<Record<string, string>>,
-): string {
+export function nextDimension(dimension: string, filters: Filters): string {
   const after = dimensionOrder.indexOf(dimension) + 1;
   const order = [...dimensionOrder.slice(after), ...dimensionOrder.slice(0, after)];
-  return order.find((name) => selected[name] === undefined) ?? 'day';
+  return order.find((name) => !isSelected(filters, name)) ?? 'day';
 }
 
 /**
