@@ -3,8 +3,9 @@ import { get, onKeyRefused, unreachable } from './api/api.ts';
 import { forgetKey, keepKey, readKey } from './api/key.ts';
 import { KeyForm } from './key-form.tsx';
 
-/** Charts and tables are loaded only with a key. */
+/** Charts and tables are loaded only for a key: while it is entered, so that figures need not wait. */
 const loadViews = () => import('./views.tsx');
+const preloadViews = () => void loadViews().catch(() => {});
 
 type Views = Awaited<ReturnType<typeof loadViews>>;
 type Identity = { readonly organization: { readonly name: string } };
@@ -76,7 +77,14 @@ export function App() {
       </header>
       <main id="main" tabIndex={-1}>
         {hasKey && views !== null && <views.View organization={organization} />}
-        {!hasKey && <KeyForm problem={keyProblem} onProblem={setKeyProblem} onKey={enter} />}
+        {!hasKey && (
+          <KeyForm
+            problem={keyProblem}
+            onProblem={setKeyProblem}
+            onInput={preloadViews}
+            onKey={enter}
+          />
+        )}
       </main>
       <p id="status" class="visually-hidden" role="status" />
     </>

@@ -24,7 +24,7 @@ function Customers({ part: { value } }: { readonly part: Part<BestCustomers> }) 
     { name: 'Revenue', isNumber: true },
   ];
   return (
-    <Table label="Best customers" columns={columns}>
+    <Table label="Customers" columns={columns}>
       {report.rows.map(({ customer, purchase_count, revenue_in_cents }) => {
         const id = String(customer);
         return (

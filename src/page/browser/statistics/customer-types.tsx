@@ -19,7 +19,7 @@ function CustomerTypes({ part: { view, value: report } }: { readonly part: Part<
   if (report.rows.length === 0) return <p class="empty">There are no customers.</p>;
   return (
     <GroupsTable
-      label="New and returning customers"
+      label="Types of customers"
       report={report}
       measure={view.state.measure}
       others={['customer_count', 'revenue_in_cents', 'purchase_count']}

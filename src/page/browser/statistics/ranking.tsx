@@ -18,7 +18,7 @@ export function RankingPanel() {
   );
 }
 
-const noDimension = { value: 'none', label: 'nothing else' };
+const noDimension = { value: 'none', label: 'nothing' };
 
 function Dimensions() {
   const { state, change } = useDashboard();
@@ -36,7 +36,7 @@ function Dimensions() {
         />
       </label>
       <label class="inline" for="second-dimension">
-        <span id="second-dimension-label">and</span>
+        <span id="second-dimension-label">then by</span>
         <Select
           id="second-dimension"
           aria-labelledby="ranking-title second-dimension-label"
