@@ -5,8 +5,9 @@ import { KeyForm } from './key-form.tsx';
 import { texts } from './language/language.ts';
 import { LanguageSwitch } from './language/language-switch.tsx';
 
-/** Charts and tables are loaded only with a key. */
+/** Charts and tables are loaded only for a key: while it is entered, so that figures need not wait. */
 const loadViews = () => import('./views.tsx');
+const preloadViews = () => void loadViews().catch(() => {});
 
 type Views = Awaited<ReturnType<typeof loadViews>>;
 type Identity = { readonly organization: { readonly name: string } };
@@ -79,7 +80,14 @@ export function App() {
       </header>
       <main id="main" tabIndex={-1}>
         {hasKey && views !== null && <views.View organization={organization} />}
-        {!hasKey && <KeyForm problem={keyProblem} onProblem={setKeyProblem} onKey={enter} />}
+        {!hasKey && (
+          <KeyForm
+            problem={keyProblem}
+            onProblem={setKeyProblem}
+            onInput={preloadViews}
+            onKey={enter}
+          />
+        )}
       </main>
       <p id="status" class="visually-hidden" role="status" />
     </>

@@ -8,11 +8,13 @@ type KeyFormProperties = {
   /** Why the last key was refused; empty if it was not. */
   readonly problem: string;
   onProblem(problem: string): void;
+  /** When the user begins to enter a key. */
+  onInput(): void;
   onKey(key: string): Promise<void>;
 };
 
 /** Asks for a key until the service accepts one. */
-export function KeyForm({ problem, onProblem, onKey }: KeyFormProperties) {
+export function KeyForm({ problem, onProblem, onInput, onKey }: KeyFormProperties) {
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => input.current?.focus(), []);
   const submit = async (event: Event) => {
@@ -41,6 +43,7 @@ export function KeyForm({ problem, onProblem, onKey }: KeyFormProperties) {
             aria-describedby="key-problem key-hint"
             aria-invalid={problem !== ''}
             required
+            onInput={onInput}
           />
           <button type="submit" class="primary">
             {texts.keyForm.submit}

@@ -1,6 +1,7 @@
+import { texts } from '../language/language.ts';
 import { currentSpan, type Span, spanOf } from '../view/period.ts';
 import type { ViewState } from '../view/view-state.ts';
-import { get } from './api.ts';
+import { ApiProblem, get } from './api.ts';
 import type { Amounts, Period, Report, TimeSeries } from './responses.ts';
 
 /** One series, or one for each group. */
@@ -17,7 +18,10 @@ type View = { readonly state: ViewState; readonly at: number };
 
 /** Reads a report by one period, or a time series by a dimension. */
 export async function loadSeries(path: string, view: View, signal: AbortSignal): Promise<Series> {
-  const { body, asOf } = await get<Report | TimeSeries>(path, signal);
+  const { body, asOf } = await get<Report | TimeSeries>(path, signal).catch((error) => {
+    // The chart has a control for the period, which is a dimension of the report.
+    throw error instanceof ApiProblem && error.param === 'group_by' ? tooManyPeriods() : error;
+  });
   const instant = asOf?.instant.getTime() ?? view.at;
   if (!('rows' in body)) {
     return { ...body, span: currentSpan(view.state, view.at), compared: null, asOf: instant };
@@ -39,3 +43,5 @@ export async function loadSeries(path: string, view: View, signal: AbortSignal):
     asOf: instant,
   };
 }
+
+const tooManyPeriods = () => new ApiProblem(texts.problems.interval, 422, 'interval');

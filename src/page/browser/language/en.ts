@@ -30,7 +30,7 @@ export const en = {
     unavailable: (when: string) => `The service is not available now. Try again ${when}.`,
     /** With the message of the API, which is English. */
     refused: (message: string) => `The service refused the request: ${message}`,
-    interval: 'The period has too many intervals. Choose a longer interval, or a shorter period.',
+    interval: 'The chart has too many periods. Choose a longer interval.',
     customer: 'Customer must be an id that begins with cus_.',
     incomplete: 'The download is not complete.',
     notLoaded: 'This part is not loaded.',
@@ -146,8 +146,8 @@ export const en = {
   ranking: {
     title: 'Ranking',
     by: 'by',
-    and: 'and',
-    nothingElse: 'nothing else',
+    and: 'then by',
+    nothingElse: 'nothing',
     list: 'Groups',
     none: 'There is nothing to rank.',
     show50: 'Show 50',

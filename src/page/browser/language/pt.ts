@@ -29,8 +29,7 @@ export const pt: Catalogue = {
     tooMany: (when) => `Muitas consultas. Tente novamente ${when}.`,
     unavailable: (when) => `O serviço não está disponível agora. Tente novamente ${when}.`,
     refused: (message) => `O serviço recusou a consulta: ${message}`,
-    interval:
-      'O período tem intervalos demais. Escolha um intervalo mais longo ou um período mais curto.',
+    interval: 'O gráfico tem intervalos demais. Escolha um intervalo mais longo.',
     customer: 'Cliente deve ser um id que começa com cus_.',
     incomplete: 'O download não foi concluído.',
     notLoaded: 'Esta parte não foi carregada.',
@@ -143,8 +142,8 @@ export const pt: Catalogue = {
   ranking: {
     title: 'Ranking',
     by: 'por',
-    and: 'e',
-    nothingElse: 'nada mais',
+    and: 'e depois por',
+    nothingElse: 'nada',
     list: 'Grupos',
     none: 'Não há nada para classificar.',
     show50: 'Mostrar 50',
