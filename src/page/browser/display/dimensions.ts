@@ -28,8 +28,8 @@ export function groupLabel(dimension: string, key: unknown, timeZone: string): s
   if (key === null)
     return `No ${dimensionLabel(dimension).replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())}`;
   if (key === '') return 'Empty text';
-  if (key === 'new' && dimension === 'customer_type') return 'New customers';
-  if (key === 'returning' && dimension === 'customer_type') return 'Returning customers';
+  if (key === 'new' && dimension === 'customer_type') return 'New';
+  if (key === 'returning' && dimension === 'customer_type') return 'Returning';
   // 2024-01-01 was a Monday.
   if (dimension === 'weekday') return weekdays.format(Date.UTC(2024, 0, Number(key)));
   if (dimension === 'hour_of_day') return `${key}:00`;
