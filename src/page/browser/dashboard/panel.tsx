@@ -17,14 +17,14 @@ type PanelProperties = {
 };
 
 export function Panel({ kind, part, title, csv = 'CSV', controls, children }: PanelProperties) {
-  const { requests, state, view, failures, fail } = useDashboard();
+  const { requests, state, view, isBusy, failures, fail } = useDashboard();
   const id = `${kind}-title`;
   const download = () =>
     savePanel(kind, requests[kind], state.timezone).catch((error) => {
       if (!isCancelled(error)) fail(error, download);
     });
   return (
-    <section class="panel" aria-labelledby={id} aria-busy={part?.view !== view}>
+    <section class="panel" aria-labelledby={id} aria-busy={isBusy && part?.view !== view}>
       <div class={`panel-head ${kind}-head`}>
         <h2 id={id} tabIndex={-1}>
           {title}

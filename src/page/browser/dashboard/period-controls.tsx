@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Select } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { useMedia } from '../components/media.ts';
@@ -62,15 +62,20 @@ export function CustomDates() {
     if (!isReversed) change(days);
   };
   const days = reversed ?? daysOf(state);
+  // A rendering while a date is typed must not replace it.
+  useLayoutEffect(() => {
+    if (from.current !== null) from.current.value = days?.from ?? '';
+    if (to.current !== null) to.current.value = days?.to ?? '';
+  }, [days?.from, days?.to]);
   const control = { type: 'date', onChange: read, 'aria-invalid': reversed !== null } as const;
   return (
     <>
       <div class="dates" hidden={state.period !== 'custom'}>
         <label>
-          {texts.controls.from} <input id="from" ref={from} value={days?.from ?? ''} {...control} />
+          {texts.controls.from} <input id="from" ref={from} {...control} />
         </label>
         <label>
-          {texts.controls.to} <input id="to" ref={to} value={days?.to ?? ''} {...control} />
+          {texts.controls.to} <input id="to" ref={to} {...control} />
         </label>
       </div>
       <Problem

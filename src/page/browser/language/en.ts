@@ -102,8 +102,8 @@ export const en = {
     none: (label: string) =>
       `No ${label.replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`,
     empty: 'Empty text',
-    newCustomers: 'New customers',
-    returningCustomers: 'Returning customers',
+    newCustomers: 'New',
+    returningCustomers: 'Returning',
   },
   totals: {
     title: 'Totals',

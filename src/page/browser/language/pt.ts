@@ -101,8 +101,8 @@ export const pt: Catalogue = {
   groups: {
     none: (label) => `Sem ${label.replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`,
     empty: 'Texto vazio',
-    newCustomers: 'Clientes novos',
-    returningCustomers: 'Clientes recorrentes',
+    newCustomers: 'Novos',
+    returningCustomers: 'Recorrentes',
   },
   totals: {
     title: 'Totais',

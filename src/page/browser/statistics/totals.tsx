@@ -9,15 +9,11 @@ import { changeBetween, directionOf } from './change.ts';
 
 /** The totals as buttons, which choose the measure of the chart. */
 export function TotalsCards() {
-  const { parts, view } = useDashboard();
+  const { parts, view, isBusy } = useDashboard();
   const part = parts.totals;
+  const isLoading = isBusy && part?.view !== view;
   return (
-    <section
-      class="cards"
-      id="totals"
-      aria-label={texts.totals.title}
-      aria-busy={part?.view !== view}
-    >
+    <section class="cards" id="totals" aria-label={texts.totals.title} aria-busy={isLoading}>
       {part?.value && <Cards part={part} totals={part.value} />}
     </section>
   );
