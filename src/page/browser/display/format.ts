@@ -72,8 +72,7 @@ const format = (instant: Date | number, options: Intl.DateTimeFormatOptions): st
 export const formatInstant = (instant: string, timeZone?: string): string =>
   format(new Date(instant), {
     ...day,
-    hour: '2-digit',
-    minute: '2-digit',
+    ...minute,
     ...(timeZone === undefined ? {} : { timeZone }),
   });
 

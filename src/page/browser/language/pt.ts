@@ -142,7 +142,7 @@ export const pt: Catalogue = {
   ranking: {
     title: 'Ranking',
     by: 'por',
-    and: 'e depois por',
+    and: 'e por',
     nothingElse: 'nada',
     list: 'Grupos',
     none: 'Não há nada para classificar.',
