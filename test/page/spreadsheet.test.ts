@@ -43,3 +43,16 @@ it('has the days of periods, and the times of hours', async () => {
     `${header}2026-07-02 00:00:00,,0.00\r\n`,
   );
 });
+
+it('has the days of the periods of reports and cohorts', async () => {
+  const csv = [
+    'cohort,month,hour\r\n',
+    `${Array(3).fill('2026-06-30T22:00:00.000000Z').join()}\r\n`,
+  ];
+  expect(await convert(csv, 'Europe/Berlin')).toBe(
+    [
+      'cohort (Europe/Berlin),month (Europe/Berlin),hour (Europe/Berlin)\r\n',
+      '2026-07-01,2026-07-01,2026-07-01 00:00:00\r\n',
+    ].join(''),
+  );
+});

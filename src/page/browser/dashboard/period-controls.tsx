@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Select } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
@@ -45,16 +45,24 @@ export function CustomDates() {
     setReversed(isReversed ? days : null);
     if (!isReversed) change(days);
   };
-  const days = reversed ?? daysOf(state);
+  useLayoutEffect(() => {
+    const days = reversed ?? daysOf(state);
+    const show = ({ current: control }: typeof from, day = '') => {
+      // A new value would end the typing of a date.
+      if (control !== null && control !== document.activeElement) control.value = day;
+    };
+    show(from, days?.from);
+    show(to, days?.to);
+  }, [state, reversed]);
   const control = { type: 'date', onChange: read, 'aria-invalid': reversed !== null } as const;
   return (
     <>
       <div class="dates" hidden={state.period !== 'custom'}>
         <label>
-          From <input id="from" ref={from} value={days?.from ?? ''} {...control} />
+          From <input id="from" ref={from} {...control} />
         </label>
         <label>
-          to <input id="to" ref={to} value={days?.to ?? ''} {...control} />
+          to <input id="to" ref={to} {...control} />
         </label>
       </div>
       <Problem
