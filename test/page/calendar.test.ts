@@ -186,7 +186,17 @@ it('requests a present period without an end, so that equal times are compared',
   expect(past.totals).toContain('created_until=2026-10-31T23%3A59%3A59.999999Z');
   expect(past.totals).not.toContain('status');
   expect(of('#period=all&timezone=UTC').totals).not.toContain('compare_to');
-  expect(past.cohorts).toContain('created_since=2025-11-01T00%3A00%3A00.000Z');
+});
+
+it.each([
+  ['week', '2026-09-07'],
+  ['month', '2025-12-01'],
+  ['quarter', '2024-01-01'],
+])('requests twelve whole cohorts by %s, the last of which goes on', (interval, first) => {
+  const at = Date.parse('2026-11-26T15:00:00Z');
+  const state = readState(`#period=last7&timezone=UTC&cohort_interval=${interval}`);
+  const { cohorts } = requestsOf(state, { at, hasSeveralCurrencies: false, purchaseCount: 10 });
+  expect(cohorts).toContain(`created_since=${first}T00%3A00%3A00.000Z`);
 });
 
 it('reads integers that a double would round as text, and nothing else', () => {

@@ -61,12 +61,15 @@ export function CustomDates() {
     setReversed(isReversed ? days : null);
     if (!isReversed) change(days);
   };
-  const days = reversed ?? daysOf(state);
-  // A rendering while a date is typed must not replace it.
   useLayoutEffect(() => {
-    if (from.current !== null) from.current.value = days?.from ?? '';
-    if (to.current !== null) to.current.value = days?.to ?? '';
-  }, [days?.from, days?.to]);
+    const days = reversed ?? daysOf(state);
+    const show = ({ current: control }: typeof from, day = '') => {
+      // A new value would end the typing of a date.
+      if (control !== null && control !== document.activeElement) control.value = day;
+    };
+    show(from, days?.from);
+    show(to, days?.to);
+  }, [state, reversed]);
   const control = { type: 'date', onChange: read, 'aria-invalid': reversed !== null } as const;
   return (
     <>

@@ -21,14 +21,15 @@ function naturalEnd(start: number, name: string, timeZone: string): number {
   return startOfDay(`${inNextMonth.slice(0, 8)}01`, timeZone).getTime();
 }
 
-/** The first instant of the hour, day, week or month of an instant. */
-function naturalStart(instant: number, name: string, timeZone: string): number {
-  if (name === 'hour') return Math.floor(instant / hourMs) * hourMs;
-  const day = dayAt(instant, timeZone);
-  if (name === 'month') return startOfDay(`${day.slice(0, 8)}01`, timeZone).getTime();
-  // 1970-01-05 was a Monday.
-  const daysSinceMonday = (countDays('1970-01-05', day) - 1) % 7;
-  return startOfDay(name === 'week' ? addDays(day, -daysSinceMonday) : day, timeZone).getTime();
+// 1970-01-05 was a Monday.
+export const mondayOf = (day: string): string =>
+  addDays(day, -((countDays('1970-01-05', day) - 1) % 7));
+
+/** The first instant of the hour, day, week or month that a day begins in. */
+function naturalStart(day: string, name: string, timeZone: string): number {
+  const month = `${day.slice(0, 8)}01`;
+  const first = name === 'month' ? month : name === 'week' ? mondayOf(day) : day;
+  return startOfDay(first, timeZone).getTime();
 }
 
 type Calendar = { readonly interval: string; readonly timezone: string };
@@ -36,8 +37,7 @@ type Calendar = { readonly interval: string; readonly timezone: string };
 /** The first instants of the periods of a span. */
 export function startsOf({ days, end }: Span, { interval, timezone }: Calendar): string[] {
   const starts: string[] = [];
-  const since = startOfDay(days.from, timezone).getTime();
-  let start = naturalStart(since, interval, timezone);
+  let start = naturalStart(days.from, interval, timezone);
   while (start < end) {
     starts.push(new Date(start).toISOString());
     start = naturalEnd(start, interval, timezone);

@@ -2,6 +2,7 @@ import { pageLimits, seriesDimensions } from '../../../domain/purchase-query.ts'
 import { reportLimits } from '../../../domain/purchase-report.ts';
 import { pathOf } from '../api/path.ts';
 import { addDays, dayAt } from './calendar.ts';
+import { mondayOf } from './interval.ts';
 import { boundsOf, type Days, daysOf, intervalFor, isPresent } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
 
@@ -28,7 +29,7 @@ export type RequestContext = {
   readonly purchaseCount: number;
 };
 
-export const cohortCount = 12;
+const cohortCount = 12;
 const bestCustomers = '10';
 
 /** By what the chart is split; null for one line. Amounts of several currencies stay apart. */
@@ -119,14 +120,16 @@ function rankingParameters({ group_by, then_by, group_limit, measure }: ViewStat
   };
 }
 
-/** The days of the last cohorts, which begin long before a short period. */
+/** The days of the last cohorts, from the first one's beginning: a short period has too few. */
 function daysOfCohorts({ cohort_interval, timezone }: ViewState, days: Days | null, at: number) {
   const to = days?.to ?? dayAt(at, timezone);
-  if (cohort_interval === 'week') return { from: addDays(to, -7 * (cohortCount - 1)), to };
-  const months = cohort_interval === 'month' ? cohortCount : 3 * cohortCount;
-  const first = new Date(`${to.slice(0, 8)}01T00:00:00Z`);
-  first.setUTCMonth(first.getUTCMonth() - months + 1);
-  return { from: first.toISOString().slice(0, 10), to };
+  const before = cohortCount - 1;
+  if (cohort_interval === 'week') return { from: mondayOf(addDays(to, -7 * before)), to };
+  const months = cohort_interval === 'month' ? 1 : 3;
+  const month = Number(to.slice(5, 7)) - 1;
+  const first = month - (month % months) - before * months;
+  const from = new Date(Date.UTC(Number(to.slice(0, 4)), first, 1)).toISOString().slice(0, 10);
+  return { from, to };
 }
 
 /** The most frequent values of a label in the period, whatever the filters are. */
