@@ -37,7 +37,8 @@ export function App() {
       return;
     }
     await open();
-    document.getElementById('main')?.focus();
+    // The head of the page stays visible.
+    document.getElementById('main')?.focus({ preventScroll: true });
   };
   const open = async () => {
     try {

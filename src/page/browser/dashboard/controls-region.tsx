@@ -14,7 +14,8 @@ export function Controls() {
   const { state, currencies } = useDashboard();
   const isNarrow = useMedia(narrow);
   const [isOpen, setOpen] = useState(false);
-  const count = chipsOf(state.filters, currencies).length;
+  const isOneCurrency = currencies.length > 0 && state.filters.currency !== undefined;
+  const count = chipsOf(state.filters, currencies).length + (isOneCurrency ? 1 : 0);
   return (
     <section class="controls" aria-label={texts.controls.region}>
       <Periods />
