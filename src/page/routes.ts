@@ -47,6 +47,7 @@ const domainModules = [
   'period-limit.js',
   'purchase.js',
   'purchase-query.js',
+  'purchase-report.js',
   'zone-offset.js',
 ];
 

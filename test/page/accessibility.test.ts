@@ -27,15 +27,19 @@ async function tabTo(page: Page, element: string, key = 'Tab'): Promise<void> {
 
 describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
   it.for(
-    [390, 768, 1440].flatMap((width) => [['light', width] as const, ['dark', width] as const]),
+    (['en-US', 'pt-BR'] as const).flatMap((locale) =>
+      [390, 1024, 1440].flatMap((width) =>
+        (['light', 'dark'] as const).map((colorScheme) => ({ locale, width, colorScheme })),
+      ),
+    ),
   )(
-    'has no accessibility violation and nothing wider than the window: %s, %i pixels',
-    async ([colorScheme, width], { open, fullShop }) => {
+    'has no accessibility violation and nothing wider than the window: $locale, $width pixels, $colorScheme',
+    async ({ locale, width, colorScheme }, { open, fullShop }) => {
       const viewport = { width, height: 900 };
-      const { page, enter, loaded } = await open(january, { colorScheme, viewport });
+      const { page, enter, loaded } = await open(january, { locale, colorScheme, viewport });
       const check = async (view: string) => {
         if (pictures !== undefined) {
-          const path = join(pictures, `${view}-${width}-${colorScheme}.png`);
+          const path = join(pictures, `${view}-${locale}-${width}-${colorScheme}.png`);
           await page.screenshot({ path, fullPage: true });
         }
         expect(await violationsOf(page)).toEqual([]);
@@ -51,11 +55,13 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
         cells[2].textContent = 'R$12,251.70';
       })()`);
       expect(await overflowOf(page, '#purchases .scroll')).toBe(0);
-      await page.getByText('Show as a table').click();
-      await page.getByText('Requests of this view').click();
-      await page.getByRole('button', { name: 'Add filter' }).click();
+      await page.locator('.table-of-chart summary').click();
+      await page.locator('.requests summary').click();
+      if (width < 640) await page.locator('#more-controls').click();
+      await page.locator('#add-filter').click();
       await check('dashboard-open');
-      await page.getByText('All time').click();
+      if (width < 900) await page.locator('#period').selectOption('all');
+      else await page.locator('label', { has: page.locator('[value=all]') }).click();
       await loaded();
       expect(await page.locator('#chart canvas').count()).toBe(1);
       await page.locator('#purchases a').first().click();
@@ -65,7 +71,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
   );
 
   it('can be used by keyboard alone', async ({ open, fullShop }) => {
-    const { page, requests, loaded } = await open('/#period=last30&timezone=UTC');
+    const { page, requests, loaded } = await open('/#period=last30&timezone=UTC&status=all');
     const press = (key: string) => page.keyboard.press(key);
     const state = () => new URLSearchParams(new URL(page.url()).hash.slice(1));
 
@@ -104,19 +110,27 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     await press('Enter');
     await press('Tab');
     expect(await focused(page)).toBe('filter-input');
-    await page.keyboard.type('paid');
+    await page.keyboard.type('refunded');
     await press('Tab');
     expect(await focused(page)).toBe('Apply');
     await press('Enter');
     await loaded();
     expect(await focused(page)).toBe('add-filter');
-    expect(state().get('status')).toBe('paid');
+    expect(state().get('status')).toBe('refunded');
     await press('Shift+Tab');
-    expect(await focused(page)).toBe('Remove the filter Payment status paid');
+    expect(await focused(page)).toBe('Remove the filter Payment status refunded');
     await press('Enter');
     await loaded();
     expect(await focused(page)).toBe('add-filter');
-    expect(state().get('status')).toBeNull();
+    expect(state().get('status')).toBe('paid');
+
+    // The switch between paid purchases and all.
+    await press('Shift+Tab');
+    expect(await focused(page)).toBe('only-paid');
+    await press('ArrowRight');
+    await loaded();
+    expect(await focused(page)).toBe('all-statuses');
+    expect(state().get('status')).toBe('all');
 
     // The measure, the purchases, and a group of the ranking.
     await tabTo(page, 'purchase_count');
@@ -147,7 +161,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
   });
 
   it('keeps the focus near a button that disappears', async ({ open, mixedSecret }) => {
-    const { page, context, enter, loaded } = await open(january);
+    const { page, context, enter, loaded } = await open(`${january}&currencies=all`);
     await enter(mixedSecret);
     await page.getByRole('button', { name: 'Rank by currency' }).press('Enter');
     await loaded();

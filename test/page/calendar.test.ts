@@ -3,16 +3,19 @@ import { periodKeyAt, periodsBetween } from '../../src/domain/period.ts';
 import { parseExactly } from '../../src/page/browser/api/exact-json.ts';
 import { formatInterval, formatSpan, formatTicks } from '../../src/page/browser/display/format.ts';
 import { partsOf } from '../../src/page/browser/statistics/chart-line.ts';
+import { averageRetention, retentionOf } from '../../src/page/browser/statistics/retention.ts';
 import { addDays, endOfDay, startOfDay } from '../../src/page/browser/view/calendar.ts';
 import { amountOf } from '../../src/page/browser/view/filters.ts';
-import { intervalAt } from '../../src/page/browser/view/interval.ts';
+import { intervalAt, startsOf } from '../../src/page/browser/view/interval.ts';
 import {
   boundsOf,
   currentSpan,
   daysOf,
   type PeriodName,
-  previousSpan,
+  spanOf,
 } from '../../src/page/browser/view/period.ts';
+import { requestsOf } from '../../src/page/browser/view/requests.ts';
+import { hashOf, readState } from '../../src/page/browser/view/view-state.ts';
 
 describe('a day of the page', () => {
   it.each([
@@ -52,44 +55,32 @@ describe('a period of the page', () => {
     expect(boundsOf(null, 'UTC')).toEqual({});
   });
 
-  const comparedWith = (period: PeriodName, at: string, timezone: string, from = '', to = '') => {
-    const span = previousSpan({ period, from, to, timezone }, Date.parse(at));
-    return span && formatSpan(span, timezone);
-  };
-
-  it.each([
-    ['last7', '2026-03-01T02:00:00Z', 'America/Sao_Paulo', 'Feb 15 – 21, 2026, until 11:00 PM'],
-    ['month', '2026-11-26T15:00:00Z', 'UTC', 'Oct 1 – 26, 2026, until 3:00 PM'],
-    // The month before is shorter.
-    ['month', '2026-03-31T15:00:00Z', 'UTC', 'Feb 1 – 28, 2026'],
-    ['year', '2026-03-01T15:00:00Z', 'UTC', 'Jan 1 – Mar 1, 2025, until 3:00 PM'],
-    ['year', '2028-02-29T15:00:00Z', 'UTC', 'Jan 1 – Feb 28, 2027'],
-    ['all', '2026-03-01T15:00:00Z', 'UTC', null],
-  ] as const)(
-    '%s at %s in %s is compared with as much of the one before',
-    (period, at, zone, is) => {
-      expect(comparedWith(period, at, zone)?.replaceAll('\u2009', ' ') ?? null).toBe(is);
-    },
-  );
-
-  it.each([
-    ['2026-03-01', '2026-03-31', 'Jan 29 – Feb 28, 2026'],
-    ['2026-05-01', '2026-05-04', 'Apr 27 – 28, 2026, until 6:00 AM'],
-    ['2026-05-02', '2026-05-02', 'May 1, 2026, until 6:00 AM'],
-    // It has not begun.
-    ['2026-06-01', '2026-06-30', 'May 2 – 31, 2026'],
-  ])('from %s to %s is compared with as many days before', (from, to, is) => {
-    const text = comparedWith('custom', '2026-05-02T06:00:00Z', 'UTC', from, to);
-    expect(text?.replaceAll('\u2009', ' ')).toBe(is);
+  it('of a report ends after its last microsecond', () => {
+    const bounds = { since: '2026-10-01T03:00:00.000000Z', until: '2026-10-26T14:59:59.999999Z' };
+    const span = spanOf(bounds, 'America/Sao_Paulo');
+    expect(span && formatSpan(span, 'America/Sao_Paulo').replaceAll('\u2009', ' ')).toBe(
+      'Oct 1 – 26, 2026, until 12:00 PM',
+    );
+    expect(spanOf({ since: null, until: null }, 'UTC')).toBeNull();
   });
 
-  it('is requested up to the same instant of the period before', () => {
-    const selection = { period: 'month', from: '', to: '', timezone: 'America/Sao_Paulo' } as const;
-    const span = previousSpan(selection, Date.parse('2026-11-26T15:00:00Z'));
-    expect(span && boundsOf(span.days, 'America/Sao_Paulo', span.end)).toEqual({
-      created_since: '2026-10-01T03:00:00.000Z',
-      created_until: '2026-10-26T14:59:59.999999Z',
-    });
+  it.each([
+    ['hour', '2018-02-17', '2018-02-18'],
+    ['day', '2018-10-31', '2018-11-08'],
+    ['week', '2026-02-18', '2026-03-05'],
+    ['month', '2025-12-31', '2026-03-01'],
+  ] as const)('has every %s from %s to %s', async (interval, from, to) => {
+    const timezone = 'America/Sao_Paulo';
+    const calendar = { interval, timeZone: timezone };
+    const end = startOfDay(addDays(to, 1), timezone).getTime();
+    const keyAt = (instant: number) => periodKeyAt(calendar, BigInt(instant) * 1000n);
+    const first = await keyAt(startOfDay(from, timezone).getTime());
+    const expected = await periodsBetween(calendar, first, await keyAt(end - 1));
+    expect(
+      startsOf({ days: { from, to }, end }, { interval, timezone }).map(
+        (start) => BigInt(Date.parse(start)) * 1000n,
+      ),
+    ).toEqual(expected.map(({ startsAt }) => startsAt));
   });
 });
 
@@ -123,14 +114,89 @@ describe('the chart', () => {
     expect(ticks('hour', next)).toEqual(['12:00 PM']);
   });
 
-  it('dashes the line to an unfinished period', () => {
+  it('ends the line at the last whole period, and has a point for the present one', () => {
     const values = [1, null, 3, 4];
-    expect(partsOf({ values, isUnfinished: true })).toEqual([
+    expect(partsOf(values, true)).toEqual([
       [1, null, 3, null],
-      [null, null, 3, 4],
+      [null, null, null, 4],
     ]);
-    expect(partsOf({ values, isUnfinished: false })).toEqual([values, [null, null, null, null]]);
+    expect(partsOf(values, false)).toEqual([values, [null, null, null, null]]);
   });
+});
+
+describe('a cohort', () => {
+  const cohort = (...counts: readonly number[]) => ({
+    cohort: '2026-01-01T00:00:00Z',
+    customer_count: counts[0] ?? 0,
+    periods: counts.map((customer_count, index) => ({
+      customer_count,
+      is_complete: index < counts.length - 1,
+    })),
+  });
+
+  it('has the share of its customers in each later period', () => {
+    expect(retentionOf(cohort(200, 50, 10))).toEqual([
+      { share: 0.25, customerCount: 50, isComplete: true },
+      { share: 0.05, customerCount: 10, isComplete: false },
+    ]);
+  });
+
+  it('counts for the average only in periods that are over', () => {
+    const cohorts = [cohort(200, 50, 30, 1), cohort(100, 10, 5), cohort(50, 50)];
+    expect(averageRetention(cohorts, 0)).toBe(60 / 300);
+    expect(averageRetention(cohorts, 1)).toBe(30 / 200);
+    expect(averageRetention(cohorts, 2)).toBeNull();
+  });
+});
+
+describe('the state in the URL', () => {
+  it('counts paid purchases unless it says otherwise', () => {
+    expect(readState('').filters).toEqual({ status: 'paid' });
+    expect(readState('#status=all').filters).toEqual({});
+    expect(readState('#status=refunded&platform=bling').filters).toEqual({
+      status: 'refunded',
+      platform: 'bling',
+    });
+    expect(hashOf(readState('#status=all'))).toContain('status=all');
+    expect(readState(hashOf(readState('#status=all'))).filters).toEqual({});
+  });
+
+  it('compares a month with the month before, unless it says otherwise', () => {
+    expect(readState('#period=month').compare_to).toBe('previous_month');
+    expect(readState('#period=year').compare_to).toBe('previous_year');
+    expect(readState('#period=last7').compare_to).toBe('previous_period');
+    expect(readState('#period=month&compare_to=none').compare_to).toBe('none');
+  });
+
+  it('has two different dimensions', () => {
+    expect(readState('#group_by=platform&then_by=platform').then_by).toBe('none');
+    expect(readState('#group_by=platform&then_by=utm_source').then_by).toBe('utm_source');
+  });
+});
+
+it('requests a present period without an end, so that equal times are compared', () => {
+  const at = Date.parse('2026-11-26T15:00:00Z');
+  const of = (hash: string) =>
+    requestsOf(readState(hash), { at, hasSeveralCurrencies: false, purchaseCount: 10 });
+  const present = of('#period=month&timezone=UTC');
+  const query = 'timezone=UTC&compare_to=previous_month&created_since=2026-11-01T00%3A00%3A00.000Z';
+  expect(present.totals).toBe(`/v1/purchases/report?${query}&status=paid`);
+  expect(present.purchases).toContain('created_until=2026-11-26T23%3A59%3A59.999999Z');
+  const past = of('#period=custom&from=2026-10-01&to=2026-10-31&timezone=UTC&status=all');
+  expect(past.totals).toContain('created_until=2026-10-31T23%3A59%3A59.999999Z');
+  expect(past.totals).not.toContain('status');
+  expect(of('#period=all&timezone=UTC').totals).not.toContain('compare_to');
+});
+
+it.each([
+  ['week', '2026-09-07'],
+  ['month', '2025-12-01'],
+  ['quarter', '2024-01-01'],
+])('requests twelve whole cohorts by %s, the last of which goes on', (interval, first) => {
+  const at = Date.parse('2026-11-26T15:00:00Z');
+  const state = readState(`#period=last7&timezone=UTC&cohort_interval=${interval}`);
+  const { cohorts } = requestsOf(state, { at, hasSeveralCurrencies: false, purchaseCount: 10 });
+  expect(cohorts).toContain(`created_since=${first}T00%3A00%3A00.000Z`);
 });
 
 it('reads integers that a double would round as text, and nothing else', () => {

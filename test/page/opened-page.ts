@@ -17,11 +17,13 @@ import { launchBrowser } from './browser.ts';
 /** Text that would run if the page read it as HTML. */
 export const hostile = `<img src=x onerror="document.title='run'">'"&`;
 
-/** Purchases of 0 to 26 reais, one a day from 1 January in UTC. */
-export const january = '/#period=custom&from=2026-01-01&to=2026-01-31&timezone=UTC';
+/** Paid purchases: every third of `january`, from the first one. */
+export const paidJanuary = '/#period=custom&from=2026-01-01&to=2026-01-27&timezone=UTC';
+/** Purchases of 0 to 26 reais, one a day from 1 January in UTC, of every payment status. */
+export const january = `${paidJanuary}&status=all`;
 /** The parameters of this period. */
 export const januaryBounds =
-  'created_since=2026-01-01T00:00:00.000Z&created_until=2026-01-31T23:59:59.999999Z';
+  'created_since=2026-01-01T00:00:00.000Z&created_until=2026-01-27T23:59:59.999999Z';
 
 type OpenedPage = {
   readonly page: Page;
@@ -79,8 +81,8 @@ async function openPage(
     errors,
     loaded,
     enter: async (secret) => {
-      await page.getByLabel('API key').fill(secret);
-      await page.getByRole('button', { name: 'Show data' }).click();
+      await page.locator('#key').fill(secret);
+      await page.locator('.welcome [type=submit]').click();
       await loaded();
     },
     save: async (button) => {

@@ -2,9 +2,12 @@ import { useEffect, useState } from 'preact/hooks';
 import { get, onKeyRefused, unreachable } from './api/api.ts';
 import { forgetKey, keepKey, readKey } from './api/key.ts';
 import { KeyForm } from './key-form.tsx';
+import { texts } from './language/language.ts';
+import { LanguageSwitch } from './language/language-switch.tsx';
 
-/** Charts and tables are loaded only with a key. */
+/** Charts and tables are loaded only for a key: while it is entered, so that figures need not wait. */
 const loadViews = () => import('./views.tsx');
+const preloadViews = () => void loadViews().catch(() => {});
 
 type Views = Awaited<ReturnType<typeof loadViews>>;
 type Identity = { readonly organization: { readonly name: string } };
@@ -34,7 +37,8 @@ export function App() {
       return;
     }
     await open();
-    document.getElementById('main')?.focus();
+    // The head of the page stays visible.
+    document.getElementById('main')?.focus({ preventScroll: true });
   };
   const open = async () => {
     try {
@@ -54,29 +58,37 @@ export function App() {
   return (
     <>
       <a class="skip" href="#main">
-        Skip to the content
+        {texts.page.skip}
       </a>
       <header class="top">
         <a class="brand" href="/">
-          <img src="/assets/icon.svg" alt="Purchases" width="24" height="24" />
-          <span aria-hidden="true">Purchases</span>
+          <img src="/assets/icon.svg" alt={texts.page.title} width="24" height="24" />
+          <span aria-hidden="true">{texts.page.title}</span>
         </a>
         <span class="organization" id="organization">
           {organization}
         </span>
         {hasKey && views !== null && <views.CustomerSearch />}
-        <nav aria-label="Service">
-          <a href="/docs">API reference</a>
+        <nav aria-label={texts.page.service}>
+          <LanguageSwitch />
+          <a href="/docs">{texts.page.reference}</a>
           {hasKey && (
             <button type="button" class="quiet" onClick={() => askForKey('')}>
-              Forget key
+              {texts.page.forgetKey}
             </button>
           )}
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
         {hasKey && views !== null && <views.View organization={organization} />}
-        {!hasKey && <KeyForm problem={keyProblem} onProblem={setKeyProblem} onKey={enter} />}
+        {!hasKey && (
+          <KeyForm
+            problem={keyProblem}
+            onProblem={setKeyProblem}
+            onInput={preloadViews}
+            onKey={enter}
+          />
+        )}
       </main>
       <p id="status" class="visually-hidden" role="status" />
     </>

@@ -3,6 +3,8 @@ import { problemOf } from './api/api.ts';
 import { findCustomers, nameOf } from './api/customers.ts';
 import type { Customer, Page } from './api/responses.ts';
 import { announce } from './components/announce.ts';
+import { formatCounted } from './display/format.ts';
+import { texts } from './language/language.ts';
 
 const pauseMs = 250;
 
@@ -24,7 +26,8 @@ export function CustomerSearch() {
     const { signal } = searching;
     const show = (page: Page<Customer>) => {
       setFound(page);
-      announce(`${page.data.length}${page.has_more ? ' or more' : ''} customers found`);
+      const { found, foundMore } = texts.customerSearch;
+      announce(formatCounted(page.data.length, page.has_more ? foundMore : found));
     };
     const run = async () => {
       try {
@@ -58,15 +61,20 @@ export function CustomerSearch() {
         <input
           ref={input}
           type="search"
-          aria-label="Find a customer by name, email or phone"
-          placeholder="Find a customer"
+          aria-label={texts.customerSearch.label}
+          placeholder={texts.customerSearch.placeholder}
           autocomplete="off"
           spellcheck={false}
           maxLength={256}
           onInput={() => start(pauseMs)}
         />
         {found !== null && (
-          <ul id="customers-found" class="floating" tabIndex={-1} aria-label="Customers found">
+          <ul
+            id="customers-found"
+            class="floating"
+            tabIndex={-1}
+            aria-label={texts.customerSearch.list}
+          >
             {typeof found === 'string' ? <li>{found}</li> : <Customers {...found} />}
           </ul>
         )}
@@ -76,7 +84,7 @@ export function CustomerSearch() {
 }
 
 function Customers({ data, has_more }: Page<Customer>) {
-  if (data.length === 0) return <li>No customer has this name, email or phone.</li>;
+  if (data.length === 0) return <li>{texts.customerSearch.none}</li>;
   return (
     <>
       {data.map((customer) => {
@@ -91,7 +99,7 @@ function Customers({ data, has_more }: Page<Customer>) {
           </li>
         );
       })}
-      {has_more && <li>There are more: enter more of the name.</li>}
+      {has_more && <li>{texts.customerSearch.more}</li>}
     </>
   );
 }

@@ -1,3 +1,4 @@
+import { pluralOf, texts } from '../language/language.ts';
 import { parseExactly } from './exact-json.ts';
 import { readKey } from './key.ts';
 
@@ -6,15 +7,6 @@ let reportRefusedKey: (problem: string) => void = () => {};
 /** Sets what happens if the service refuses the key. */
 export function onKeyRefused(listener: (problem: string) => void): void {
   reportRefusedKey = listener;
-}
-
-type Parameters = Readonly<Record<string, string | undefined>>;
-
-/** The path and query of a request. Parameters without a value are omitted. */
-export function pathOf(path: string, parameters: Parameters = {}): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  const query = new URLSearchParams(given as [string, string][]).toString();
-  return `/v1${path}${query === '' ? '' : `?${query}`}`;
 }
 
 /** A request that failed, with a sentence for the user. */
@@ -72,8 +64,7 @@ export async function get<Body>(path: string, signal?: AbortSignal): Promise<Sna
   return { body, asOf: { instant, ageMs }, cursor };
 }
 
-export const unreachable = (): ApiProblem =>
-  new ApiProblem('The service cannot be reached. Check the network connection.', 0);
+export const unreachable = (): ApiProblem => new ApiProblem(texts.problems.unreachable, 0);
 
 /** The problem of a failed request. Throws any other error. */
 export function problemOf(error: unknown): ApiProblem {
@@ -86,20 +77,25 @@ async function problemIn(response: Response): Promise<ApiProblem> {
   const body = (await response.json().catch(() => null)) as {
     readonly error?: { readonly message?: string; readonly param?: string };
   } | null;
-  return new ApiProblem(sentence(response, body?.error?.message), status, body?.error?.param);
+  const { message = `${status}`, param } = body?.error ?? {};
+  return new ApiProblem(sentence(response, message, param), status, param);
 }
 
-function sentence({ status, headers }: Response, message: string | undefined): string {
+/** The messages of the API are English. Those that a use of the page causes have their own texts. */
+function sentence({ status, headers }: Response, message: string, param?: string): string {
+  const { problems } = texts;
   const seconds = headers.get('Retry-After');
   const when =
-    seconds === null ? 'in a moment' : `in ${seconds} ${seconds === '1' ? 'second' : 'seconds'}`;
-  if (status === 401) return 'The service does not accept this key. It may be revoked or expired.';
-  if (status === 403) return 'This key lacks the scope read. Use another key.';
-  if (status === 404) return 'There is no such record in the organization of this key.';
-  if (status === 429) return `Too many requests. Try again ${when}.`;
+    seconds === null ? problems.soon : pluralOf(problems.seconds, Number(seconds), seconds);
+  if (status === 401) return problems.key;
+  if (status === 403) return problems.scope;
+  if (status === 404) return problems.noRecord;
+  if (status === 429) return problems.tooMany(when);
   if (status >= 500) {
     const id = headers.get('Request-Id');
-    return `The service is not available now. Try again ${when}.${id === null ? '' : ` (${id})`}`;
+    return `${problems.unavailable(when)}${id === null ? '' : ` (${id})`}`;
   }
-  return message ?? `The service refused the request (${status}).`;
+  if (param === 'interval') return problems.interval;
+  if (param === 'customer_id') return problems.customer;
+  return problems.refused(message);
 }

@@ -1,5 +1,6 @@
-import { get, pathOf } from './api.ts';
-import type { Customer, Page } from './responses.ts';
+import { get } from './api.ts';
+import { pathOf } from './path.ts';
+import type { Customer, Page, Report } from './responses.ts';
 
 const maxFound = 8;
 /** Fewer digits are a part of a phone number. */
@@ -20,3 +21,31 @@ export async function findCustomers(text: string, signal: AbortSignal): Promise<
 
 export const nameOf = ({ name, email, phone, id }: Customer): string =>
   name ?? email ?? phone ?? id;
+
+/** A report by customer, and the customers' names by id. */
+export type BestCustomers = {
+  readonly report: Report;
+  readonly names: ReadonlyMap<string, string>;
+};
+
+export async function listBestCustomers(path: string, signal: AbortSignal): Promise<BestCustomers> {
+  const { body: report } = await get<Report>(path, signal);
+  const ids = report.rows.map(({ customer }) => String(customer));
+  return { report, names: await namesOf(ids, signal) };
+}
+
+/** The names of customers by id, in one request. */
+export async function namesOf(
+  ids: readonly string[],
+  signal?: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const unique = [...new Set(ids)];
+  if (unique.length === 0) return new Map();
+  const path = pathOf('/customers', { ids: unique.join(), limit: String(unique.length) });
+  const found = await get<Page<Customer>>(path, signal).catch((error) => {
+    if (signal?.aborted) throw error;
+    // Ids without names are better than nothing.
+    return null;
+  });
+  return new Map(found?.body.data.map((customer) => [customer.id, nameOf(customer)]));
+}

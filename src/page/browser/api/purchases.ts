@@ -1,6 +1,6 @@
-import { get, pathOf } from './api.ts';
-import { nameOf } from './customers.ts';
-import type { Customer, Page, Purchase } from './responses.ts';
+import { get } from './api.ts';
+import { namesOf } from './customers.ts';
+import type { Page, Purchase } from './responses.ts';
 
 /** The purchases of the first pages, and how to read those of one more. */
 export type PurchasePages = {
@@ -33,15 +33,8 @@ async function addNames(
   purchases: readonly Purchase[],
   signal?: AbortSignal,
 ): Promise<readonly Purchase[]> {
-  const ids = [...new Set(purchases.map(({ customer_id: id }) => id))];
-  if (ids.length === 0) return purchases;
-  const path = pathOf('/customers', { ids: ids.join(), limit: String(ids.length) });
-  const found = await get<Page<Customer>>(path, signal).catch((error) => {
-    if (signal?.aborted) throw error;
-    // Purchases without names are better than none.
-    return null;
-  });
-  const names = new Map(found?.body.data.map((customer) => [customer.id, nameOf(customer)]));
+  const ids = purchases.map(({ customer_id: id }) => id);
+  const names = await namesOf(ids, signal);
   return purchases.map((purchase) => ({
     ...purchase,
     customer_name: names.get(purchase.customer_id) ?? purchase.customer_id,

@@ -2,32 +2,61 @@ import type { ExactInteger } from './exact-json.ts';
 
 /** The parts of responses that the page reads. */
 
-type Amounts = {
+export type Amounts = {
   readonly purchase_count: ExactInteger;
   readonly revenue_in_cents: ExactInteger;
   readonly average_ticket_in_cents: ExactInteger;
+  readonly customer_count: ExactInteger;
 };
 
-export type Totals = Amounts & {
-  readonly customer_count: ExactInteger;
+/** The most frequent values of a dimension. */
+export type Stats = { readonly groups: readonly { readonly key: string | null }[] };
+
+/** The first and the last instant; null without a bound. */
+export type Bounds = { readonly since: string | null; readonly until: string | null };
+
+/** `compared` is missing without a comparison. */
+type Compared = Amounts & { readonly compared?: Amounts };
+
+/** The values of its dimensions are under their names. */
+export type ReportRow = Compared & { readonly [dimension: string]: unknown };
+
+export type Report = {
+  readonly timezone: string;
+  readonly group_by: readonly string[];
+  readonly period: Bounds;
+  readonly compared_period: Bounds | null;
+  /** Of the period and of the compared one. */
   readonly currency: string | null;
   readonly mixed_currencies: boolean;
+  readonly totals: Compared;
+  readonly rows: readonly ReportRow[];
+  readonly rows_truncated: boolean;
 };
 
-export type Group = Amounts & { readonly key: string | null };
-
-export type Stats = Totals & {
-  readonly group_by: string | null;
-  readonly groups: readonly Group[];
-  readonly groups_truncated: boolean;
+export type Cohorts = {
+  readonly interval: string;
+  readonly timezone: string;
+  readonly rows: readonly Cohort[];
 };
 
-export type Period = Amounts & {
-  readonly starts_at: string;
+export type Cohort = {
+  /** The first instant of the period of the first purchases. */
+  readonly cohort: string;
   readonly customer_count: ExactInteger;
+  /** The period of the first purchase, the next one, and so on. */
+  readonly periods: readonly CohortPeriod[];
 };
 
-export type TimeSeries = Totals & {
+export type CohortPeriod = {
+  readonly customer_count: ExactInteger;
+  readonly is_complete: boolean;
+};
+
+export type Period = Amounts & { readonly starts_at: string };
+
+export type TimeSeries = {
+  readonly currency: string | null;
   readonly group_by: string | null;
   readonly series_truncated: boolean;
   readonly interval: string;

@@ -1,5 +1,6 @@
 import type { ApiProblem } from '../api/api.ts';
-import { filterNamed, filters } from '../view/filters.ts';
+import { texts } from '../language/language.ts';
+import { filters } from '../view/filters.ts';
 
 /** A request that failed, and how to repeat it alone. */
 export type Failure = { readonly problem: ApiProblem; readonly retry?: (() => void) | undefined };
@@ -17,12 +18,10 @@ const places: Readonly<Record<string, string>> = {
 
 const placeOf = ({ problem: { param = '' } }: Failure): string => places[param] ?? 'banner';
 
-/** The problem of a control, in its words. Empty if it has none. */
+/** The problem of a control. Empty if it has none. */
 export function problemAt(place: string, failures: readonly Failure[]): string {
   const failure = failures.findLast((one) => placeOf(one) === place);
-  if (failure === undefined) return '';
-  const { message, param = '' } = failure.problem;
-  return message.replace(param, filterNamed(param)?.label ?? param);
+  return failure?.problem.message ?? '';
 }
 
 type BannerProperties = { readonly failures: readonly Failure[]; onRetry(): void };
@@ -35,7 +34,7 @@ export function Banner({ failures, onRetry }: BannerProperties) {
     <div class="banner" role="alert" data-focus-next="#main">
       <p>{failure.problem.message}</p>
       <button type="button" onClick={failure.retry ?? onRetry}>
-        Try again
+        {texts.problems.retry}
       </button>
     </div>
   );

@@ -1,6 +1,8 @@
 import type { PurchasePages } from '../api/purchases.ts';
 import type { Purchase } from '../api/responses.ts';
+import { statusLabel } from '../display/dimensions.ts';
 import { formatInstant, formatMoney } from '../display/format.ts';
+import { texts } from '../language/language.ts';
 import { ActionButton } from './controls.tsx';
 import { Table } from './table.tsx';
 
@@ -16,22 +18,22 @@ export type PurchaseListProperties = {
 /** Purchases, newest first, with a button for the next page. */
 export function PurchaseList({ pages, onMore, onProblem, ...list }: PurchaseListProperties) {
   const { data, has_more } = pages.page;
-  if (data.length === 0) return <p class="empty">There are no purchases.</p>;
+  if (data.length === 0) return <p class="empty">{texts.purchases.none}</p>;
   const columns = [
-    { name: list.isOfCustomer ? 'Purchase' : 'Purchase and customer' },
-    { name: 'Status' },
-    { name: 'Value', isNumber: true },
+    { name: list.isOfCustomer ? texts.purchases.purchase : texts.purchases.withCustomer },
+    { name: texts.purchases.status },
+    { name: texts.purchases.value, isNumber: true },
   ];
   return (
-    <div data-focus-next="[aria-label=Purchases]">
-      <Table label="Purchases" columns={columns}>
+    <div data-focus-next=".purchase-list .scroll" class="purchase-list">
+      <Table label={texts.purchases.list} columns={columns}>
         {data.map((purchase) => (
           <PurchaseRow key={purchase.id} purchase={purchase} {...list} />
         ))}
       </Table>
       {has_more && (
         <ActionButton class="quiet more" run={() => pages.next().then(onMore, onProblem)}>
-          Load more
+          {texts.purchases.more}
         </ActionButton>
       )}
     </div>
@@ -56,7 +58,7 @@ function PurchaseRow({ purchase, timeZone, isOfCustomer }: PurchaseRowProperties
         )}
         <span class="line muted">{formatInstant(purchase.created_at, timeZone)}</span>
       </td>
-      <td>{status === undefined ? '–' : <Badge status={status} />}</td>
+      <td class="badge-cell">{status === undefined ? '–' : <Badge status={status} />}</td>
       <td class="number">{formatMoney(purchase.purchase_value_in_cents, currency)}</td>
     </tr>
   );
@@ -66,7 +68,7 @@ function PurchaseRow({ purchase, timeZone, isOfCustomer }: PurchaseRowProperties
 export function Badge({ status }: { readonly status: string }) {
   return (
     <span class="badge" data-status={status}>
-      {status}
+      {statusLabel(status)}
     </span>
   );
 }

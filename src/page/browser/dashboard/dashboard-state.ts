@@ -2,19 +2,32 @@ import { createContext } from 'preact';
 import { useContext, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { problemOf } from '../api/api.ts';
 import type { PurchasePages } from '../api/purchases.ts';
-import type { TimeSeries } from '../api/responses.ts';
+import type { Series } from '../api/series.ts';
 import { announce } from '../components/announce.ts';
 import type { Failure } from '../components/failures.tsx';
-import { formatCount } from '../display/format.ts';
+import { formatCounted } from '../display/format.ts';
+import { texts } from '../language/language.ts';
 import { dayAt } from '../view/calendar.ts';
-import { nextDimension } from '../view/filters.ts';
-import { type Days, daysOf, isPossible } from '../view/period.ts';
+import { isSelected, nextDimension } from '../view/filters.ts';
+import { type Days, daysOf, defaultComparison, isPossible } from '../view/period.ts';
 import { requestsOf } from '../view/requests.ts';
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
-import { type DashboardData, loadDashboard, type View } from './load.ts';
+import {
+  type DashboardData,
+  loadDashboard,
+  type PartName,
+  type Totals,
+  type View,
+} from './load.ts';
 
-/** Data, and the view that requested them. */
-export type Loaded = { readonly view: View; readonly data: DashboardData };
+/** What the page shows of a part. The value is null if it failed to load. */
+export type Part<Value> = {
+  /** The view that requested it: an earlier one until the part of the present view arrives. */
+  readonly view: View;
+  readonly value: Value | null;
+};
+
+type Parts = { readonly [Name in PartName]?: Part<DashboardData[Name]> };
 
 export type DashboardState = ReturnType<typeof useDashboardState>;
 
@@ -24,7 +37,6 @@ export const DashboardContext = createContext<DashboardState | null>(null);
 export const useDashboard = (): DashboardState => useContext(DashboardContext) as DashboardState;
 
 const defaultPurchaseCount = 10;
-const refreshMs = 60_000;
 
 const viewOf = (state: ViewState, purchaseCount = defaultPurchaseCount): View => ({
   state,
@@ -32,91 +44,140 @@ const viewOf = (state: ViewState, purchaseCount = defaultPurchaseCount): View =>
   purchaseCount,
 });
 
-type Result = { readonly view: View; readonly shown: Loaded | null; readonly isStale: boolean };
-
 /** The state of the dashboard, which is in the URL, and the data that it loads. */
 export function useDashboardState(organization: string) {
   const [left] = useState(readLeft);
-  const [view, setView] = useState(() => viewOf(readState(), left?.purchaseCount));
-  const [result, setResult] = useState<Result | null>(null);
+  const [view, setView] = useState(() => viewOf(readState(location.hash), left?.purchaseCount));
+  const [parts, setParts] = useState<Parts>({});
+  /** The last view of which all parts arrived or failed. */
+  const [loaded, setLoaded] = useState<View | null>(null);
   const [failures, setFailures] = useState<readonly Failure[]>([]);
+  /** Those of the last totals that had several, the most frequent first. */
+  const [currencies, setCurrencies] = useState<readonly string[]>([]);
   const { state, at } = view;
-  const shown = result?.shown ?? null;
-  const isBusy = result?.view !== view;
-  const rows = shown?.data.purchases?.page.data.length ?? 0;
+  const isBusy = loaded !== view;
+  const rows = parts.purchases?.value?.page.data.length ?? 0;
   const purchaseCount = isBusy ? view.purchaseCount : Math.max(view.purchaseCount, rows);
-  const refresh = () => setView(viewOf(state, Math.max(defaultPurchaseCount, rows)));
   useLayoutEffect(() => {
     const loading = new AbortController();
-    void loadDashboard(view, loading.signal).then((data) => {
-      if (loading.signal.aborted) return;
-      setResult((before) => resultOf(view, data, before?.shown ?? null));
-      setFailures(data.problems.map((problem) => ({ problem })));
-      const count = data.ranking?.body.purchase_count;
-      if (count !== undefined) announce(`${formatCount(count)} purchases`);
+    const { signal } = loading;
+    const show = <Name extends PartName>(name: Name, value: DashboardData[Name] | null) => {
+      const several = name === 'totals' ? currenciesOf(value as Totals | null) : [];
+      if (several.length > 0) setCurrencies(several);
+      const [currency] = several;
+      if (currency !== undefined && state.currencies === 'one') {
+        loading.abort();
+        const next = { ...state, filters: { ...state.filters, currency } };
+        history.replaceState(history.state, '', hashOf(next));
+        setView(viewOf(next, view.purchaseCount));
+        return;
+      }
+      setParts((before) => withPart(before, name, { view, value }));
+      if (name === 'totals' && value !== null) announce(announcementOf(value as Totals));
+    };
+    void loadDashboard(view, signal, show).then((problems) => {
+      if (signal.aborted) return;
+      setLoaded(view);
+      setFailures(problems.map((problem) => ({ problem })));
     });
     return () => loading.abort();
   }, [view]);
   useLayoutEffect(() => {
-    if (result !== null && left !== null) scrollTo(0, left.scrollY);
-  }, [result === null]);
-  useHistory(purchaseCount, () => setView(viewOf(readState())));
-  useRegularRefresh(isBusy, refresh);
-  const current = isBusy ? null : (shown?.data ?? null);
-  const hasSeveralCurrencies = current?.hasSeveralCurrencies ?? false;
+    if (loaded !== null && left !== null) scrollTo(0, left.scrollY);
+  }, [loaded === null]);
+  useHistory(purchaseCount, () => setView(viewOf(readState(location.hash))));
+  const totals = partOf(parts.totals, view);
+  const hasSeveralCurrencies = totals?.report.mixed_currencies ?? false;
   return {
-    ...{ organization, state, failures, refresh },
-    /** When the data of the state are requested. */
-    at,
-    /** What the page shows: while `isBusy`, data of an earlier state. Null before the first data. */
-    shown,
+    ...{ organization, state, failures, parts, view, currencies },
+    refresh: () => setView(viewOf(state, Math.max(defaultPurchaseCount, rows))),
+    /** Whether parts of the view have not arrived. */
     isBusy,
-    /** Whether the last refresh failed, so that older data are shown. */
-    isStale: result?.isStale ?? false,
+    /** Whether the last refresh failed, so that older totals are shown. */
+    isStale: !isBusy && parts.totals?.view !== view,
+    /** The currency of amounts in the controls. */
+    currency: parts.totals?.value?.currency ?? null,
     requests: requestsOf(state, { at, purchaseCount, hasSeveralCurrencies }),
     /** The days of the period; of all time those with data, if they are known. */
-    days: daysOf(state, at) ?? daysOfData(current?.series?.current, at),
+    days: daysOf(state, at) ?? daysOfData(partOf(parts.series, view), at),
     change: (patch: Partial<ViewState>) => {
       const next = changed(state, patch);
       history.pushState(null, '', hashOf(next));
       setView(viewOf(next));
     },
-    showPurchases: (purchases: PurchasePages) =>
-      setResult((before) => before && withPurchases(before, purchases)),
+    showPurchases: (value: PurchasePages) =>
+      setParts((before) => {
+        const { purchases } = before;
+        return purchases === undefined ? before : { ...before, purchases: { ...purchases, value } };
+      }),
     /** Shows why an action failed. Without `retry`, the user can refresh. */
     fail: (error: unknown, retry?: () => void) =>
       setFailures([...failures, { problem: problemOf(error), retry }]),
   };
 }
 
-/** If the totals of the same state fail to load, the earlier data are better than none. */
-function resultOf(view: View, data: DashboardData, before: Loaded | null): Result {
-  const isStale =
-    data.ranking === null && before !== null && hashOf(before.view.state) === hashOf(view.state);
-  return { view, shown: isStale ? before : { view, data }, isStale };
+/** The value of a part, if it belongs to the view. */
+const partOf = <Value>(part: Part<Value> | undefined, view: View): Value | null =>
+  part?.view === view ? part.value : null;
+
+/** The currencies of the totals, the most frequent first. Empty unless there are several. */
+function currenciesOf(totals: Totals | null): readonly string[] {
+  const rows = totals?.currencies?.rows.filter(({ purchase_count: count }) => Number(count) > 0);
+  const known =
+    rows?.flatMap(({ currency }) => (currency === null ? [] : [String(currency)])) ?? [];
+  return known.length > 1 ? known : [];
 }
 
-const withPurchases = (result: Result, purchases: PurchasePages): Result => ({
-  ...result,
-  shown: result.shown && { ...result.shown, data: { ...result.shown.data, purchases } },
-});
+const announcementOf = ({ report }: Totals): string =>
+  formatCounted(report.totals.purchase_count, texts.totals.purchases);
+
+/** If a part of the same state fails to load, the earlier data are better than none. */
+function withPart<Name extends PartName>(
+  parts: Parts,
+  name: Name,
+  part: Part<DashboardData[Name]>,
+): Parts {
+  const before = parts[name];
+  const isSame = before !== undefined && hashOf(before.view.state) === hashOf(part.view.state);
+  return part.value === null && isSame ? parts : { ...parts, [name]: part };
+}
 
 /** From the first purchase to the present day. */
-function daysOfData(series: TimeSeries | undefined, now: number): Days | null {
+function daysOfData(series: Series | null, now: number): Days | null {
   const first = series?.series[0]?.periods[0];
-  if (series === undefined || first === undefined) return null;
+  if (series === null || first === undefined) return null;
   const { timezone } = series;
   return { from: dayAt(Date.parse(first.starts_at), timezone), to: dayAt(now, timezone) };
 }
 
-/** A new filter by the dimension that is ranked selects the next dimension. */
+/** Keeps choices that are possible after a change. */
 function changed(state: ViewState, patch: Partial<ViewState>): ViewState {
-  const next = { ...state, ...patch };
-  const interval = isPossible(next.interval, daysOf(next)) ? next.interval : 'auto';
-  const isSingle = patch.filters?.[next.group_by] !== undefined;
-  if (!isSingle || state.filters[next.group_by] !== undefined) return { ...next, interval };
-  const group_by = nextDimension(next.group_by, next.filters);
-  return { ...next, interval, group_by, group_limit: '10' };
+  const next = ranked(state, { ...state, ...patch, ...currenciesFor(state, patch) });
+  const isDefault = state.compare_to === defaultComparison(state.period);
+  const isOther = patch.period !== undefined && patch.compare_to === undefined && isDefault;
+  return {
+    ...next,
+    compare_to: isOther ? defaultComparison(next.period) : next.compare_to,
+    interval: isPossible(next.interval, daysOf(next)) ? next.interval : 'auto',
+  };
+}
+
+/** A ranking by currency needs all of them. */
+function currenciesFor({ filters }: ViewState, patch: Partial<ViewState>): Partial<ViewState> {
+  if (patch.group_by !== 'currency' && patch.then_by !== 'currency') return {};
+  const { currency: _, ...others } = patch.filters ?? filters;
+  return { currencies: 'all', filters: others };
+}
+
+/** A new filter by a dimension of the ranking selects the next dimension. */
+function ranked(before: ViewState, next: ViewState): ViewState {
+  const { filters, group_by, then_by } = next;
+  const isNew = (name: string) => isSelected(filters, name) && !isSelected(before.filters, name);
+  const other = then_by === group_by || isNew(then_by) ? 'none' : then_by;
+  if (!isNew(group_by)) return { ...next, then_by: other };
+  // The second dimension, if it is not selected as well, takes the place of the first one.
+  const first = other === 'none' ? nextDimension(group_by, filters) : other;
+  return { ...next, group_by: first, then_by: 'none', group_limit: '10' };
 }
 
 /** What the history keeps of a page that its user leaves. */
@@ -124,7 +185,7 @@ type Left = { readonly purchaseCount: number; readonly scrollY: number };
 
 function readLeft(): Left | null {
   const left = history.state as Left | null;
-  history.replaceState(left, '', hashOf(readState()));
+  history.replaceState(left, '', hashOf(readState(location.hash)));
   return left;
 }
 
@@ -140,18 +201,4 @@ function useHistory(purchaseCount: number, onNavigation: () => void): void {
     addEventListener('popstate', onNavigation);
     return () => removeEventListener('popstate', onNavigation);
   }, []);
-}
-
-/** A refresh would take away what the user is about to use. */
-const isInUse = (): boolean =>
-  document.activeElement?.closest('#ranking, #purchases, #filter-form') != null;
-
-/** Refreshes a visible page a minute after its last data. */
-function useRegularRefresh(isBusy: boolean, refresh: () => void): void {
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.visibilityState === 'visible' && !isBusy && !isInUse()) refresh();
-    }, refreshMs);
-    return () => clearInterval(timer);
-  });
 }

@@ -1,80 +1,88 @@
 import { useEffect } from 'preact/hooks';
 import { Banner } from '../components/failures.tsx';
+import { narrow, useMedia } from '../components/media.ts';
 import { formatDays, formatSpan } from '../display/format.ts';
+import { texts } from '../language/language.ts';
+import { BestCustomersPanel } from '../statistics/best-customers.tsx';
+import { CohortPanel } from '../statistics/cohorts.tsx';
+import { CustomerTypesPanel } from '../statistics/customer-types.tsx';
 import { Freshness } from '../statistics/freshness.tsx';
 import { RankingPanel } from '../statistics/ranking.tsx';
 import { SeriesPanel } from '../statistics/series-panel.tsx';
-import { Totals } from '../statistics/totals.tsx';
-import { daysOf, previousSpan } from '../view/period.ts';
+import { TotalsCards } from '../statistics/totals.tsx';
+import { daysOf, spanOf } from '../view/period.ts';
+import { ComparisonChoice } from './comparison-choice.tsx';
+import { Controls } from './controls-region.tsx';
 import { DashboardContext, useDashboard, useDashboardState } from './dashboard-state.ts';
 import { DownloadPanel } from './downloads.tsx';
-import { Filters } from './filter-controls.tsx';
-import { CustomDates, Periods, Settings } from './period-controls.tsx';
 import { PurchasesPanel } from './purchases-panel.tsx';
 
-/** Totals, chart, ranking and purchases of a period. */
+/** Totals, chart, ranking, customers and purchases of a period. */
 export function Dashboard({ organization }: { readonly organization: string }) {
   const dashboard = useDashboardState(organization);
   const { refresh } = dashboard;
   useEffect(() => {
-    document.title = 'Purchases';
+    document.title = texts.page.title;
   }, []);
   return (
     <DashboardContext.Provider value={dashboard}>
-      <h1 class="visually-hidden">Purchases</h1>
-      <section class="controls" aria-label="Period and filters">
-        <Periods />
-        <CustomDates />
-        <Filters />
-        <Settings />
-      </section>
+      <h1 class="visually-hidden">{texts.page.title}</h1>
+      <Controls />
       <div class="state-row">
         <Dates />
         <Freshness />
-        <button type="button" class="quiet" onClick={refresh}>
-          Refresh
-        </button>
       </div>
       <Banner failures={dashboard.failures} onRetry={refresh} />
       <MixedCurrencies />
       <div id="results" aria-busy={dashboard.isBusy}>
-        <Totals />
+        <TotalsCards />
         <SeriesPanel />
         <div class="columns">
-          <RankingPanel />
+          <div class="column">
+            <RankingPanel />
+            <CustomerTypesPanel />
+          </div>
           <PurchasesPanel />
         </div>
+        <CohortPanel />
+        <div class="columns">
+          <BestCustomersPanel />
+          <DownloadPanel />
+        </div>
       </div>
-      <DownloadPanel />
     </DashboardContext.Provider>
   );
 }
 
+/** The period, and what it is compared with. */
 function Dates() {
-  const { state, at } = useDashboard();
-  const days = daysOf(state, at);
-  const previous = previousSpan(state, at);
+  const { state, view, parts } = useDashboard();
+  const isNarrow = useMedia(narrow);
+  const days = daysOf(state, view.at);
+  const report = parts.totals?.view === view ? parts.totals.value?.report : undefined;
+  const compared = report?.compared_period ?? null;
+  const span = compared && spanOf(compared, state.timezone);
   return (
-    <p class="dates-shown" id="dates-shown">
-      {days === null ? 'All time' : formatDays(days)}
-      {previous !== null && <small> compared with {formatSpan(previous, state.timezone)}</small>}
-    </p>
+    <div class="dates-shown" id="dates-shown">
+      <p>{days === null ? texts.periods.all : formatDays(days)}</p>
+      {!isNarrow && <ComparisonChoice />}
+      {span && <small>{formatSpan(span, state.timezone)}</small>}
+    </div>
   );
 }
 
 /** Says that amounts of several currencies must not be added up. */
 function MixedCurrencies() {
-  const { shown, change } = useDashboard();
-  const isMixed = shown?.data.hasSeveralCurrencies ?? false;
-  if (!isMixed || shown?.view.state.group_by === 'currency') return null;
+  const { state, parts, change } = useDashboard();
+  const isMixed = parts.totals?.value?.report.mixed_currencies ?? false;
+  if (!isMixed || state.group_by === 'currency') return null;
   return (
     <div class="notice" id="mixed-currencies" data-focus-next="#ranking-title">
       <p>
-        <strong>Several currencies. </strong>
-        Amounts in the ranking add up different currencies. Rank by currency, or filter.
+        <strong>{texts.currencies.several}</strong> {texts.currencies.hint}
       </p>
-      <button type="button" onClick={() => change({ group_by: 'currency' })}>
-        Rank by currency
+      <button type="button" onClick={() => change({ group_by: 'currency', then_by: 'none' })}>
+        {texts.currencies.rank}
       </button>
     </div>
   );

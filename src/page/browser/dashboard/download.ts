@@ -1,5 +1,5 @@
 import { ApiProblem, send, unreachable } from '../api/api.ts';
-import { spreadsheetOf } from './spreadsheet.ts';
+import { decimalMark, texts } from '../language/language.ts';
 
 type Save = { readonly suggestedName: string };
 type SavePicker = (options: Save) => Promise<FileSystemFileHandle>;
@@ -7,45 +7,46 @@ type SavePicker = (options: Save) => Promise<FileSystemFileHandle>;
 /** A file of any size. Browsers that can write it to disk as it arrives do so. */
 type Large = { readonly signal: AbortSignal; onProgress(bytes: number): void };
 
-type Download = {
-  readonly path: string;
-  readonly name: string;
-  /** Changes the text of the file. */
-  readonly convert: TransformStream<string, string> | null;
-  readonly large?: Large;
-};
+type Download = { readonly path: string; readonly name: string; readonly large?: Large };
+
+/**
+ * The request of a file for spreadsheets, with local times and the marks that Excel expects in the
+ * reader's country. Spreadsheets would evaluate text like a formula in plain CSV.
+ */
+function forSpreadsheets(path: string, timezone: string): string {
+  const { pathname, searchParams } = new URL(path, location.origin);
+  const marks = decimalMark === ',' ? { separator: 'semicolon', decimal: 'comma' } : {};
+  const options = { format: 'csv_excel', amounts: 'units', timezone, ...marks };
+  for (const [name, value] of Object.entries(options)) searchParams.set(name, value);
+  return `${pathname}?${searchParams}`;
+}
 
 /** Saves the rows of a panel, for spreadsheets. */
-export function savePanel(name: string, request: string, timeZone: string): Promise<void> {
-  const interval = new URL(request, location.origin).searchParams.get('interval') ?? undefined;
-  return download({
-    // Spreadsheets would evaluate text like a formula in plain CSV.
-    path: `${request}&format=csv_excel&amounts=units`,
+export const savePanel = (name: string, path: string, timeZone: string): Promise<void> =>
+  download({
+    path: forSpreadsheets(path, timeZone),
     name: name === 'purchases' ? 'latest-purchases.csv' : `${name}.csv`,
-    convert: spreadsheetOf(timeZone, interval),
   });
-}
 
 /** Saves all matching purchases. */
 export const saveAll = (kind: 'all' | 'parquet', path: string, timeZone: string, large: Large) =>
   download(
     kind === 'all'
-      ? { path, name: 'purchases.csv', convert: spreadsheetOf(timeZone), large }
-      : { path, name: 'purchases.parquet', convert: null, large },
+      ? { path: forSpreadsheets(path, timeZone), name: 'purchases.csv', large }
+      : { path, name: 'purchases.parquet', large },
   );
 
 /** Whether the user cancelled the download or the choice of a file. */
 export const isCancelled = (error: unknown): boolean => (error as Error).name === 'AbortError';
 
 /** Saves a response as a file. The key is sent in a header, so a plain link cannot be used. */
-async function download({ path, name, convert, large }: Download): Promise<void> {
+async function download({ path, name, large }: Download): Promise<void> {
   const { showSaveFilePicker: pick } = window as { showSaveFilePicker?: SavePicker };
   // The picker needs the user's click, so it precedes the request.
   const file = large && pick !== undefined ? await pick({ suggestedName: name }) : null;
   const { signal } = large ?? {};
   const response = await send(path, signal);
-  const bytes = countBytes(response, large?.onProgress);
-  const body = convert === null ? bytes : converted(bytes, convert);
+  const body = countBytes(response, large?.onProgress);
   try {
     if (file === null) offer(await new Response(body).blob(), name);
     // A failure discards what has been written.
@@ -53,23 +54,8 @@ async function download({ path, name, convert, large }: Download): Promise<void>
   } catch (error) {
     if (signal?.aborted) throw error;
     const problem = unreachable();
-    throw new ApiProblem(`The download is not complete. ${problem.message}`, 0);
+    throw new ApiProblem(`${texts.problems.incomplete} ${problem.message}`, 0);
   }
-}
-
-function converted(
-  bytes: ReadableStream,
-  convert: TransformStream<string, string>,
-): ReadableStream {
-  // The decoder drops the byte order mark, which spreadsheets need.
-  const text = new TransformStream<string, string>({
-    start: (controller) => controller.enqueue('\ufeff'),
-  });
-  return bytes
-    .pipeThrough(new TextDecoderStream())
-    .pipeThrough(convert)
-    .pipeThrough(text)
-    .pipeThrough(new TextEncoderStream());
 }
 
 function countBytes(

@@ -1,12 +1,12 @@
 import { useRef, useState } from 'preact/hooks';
 import { ActionButton } from '../components/controls.tsx';
 import { Problem } from '../components/problem.tsx';
-import { language } from '../display/format.ts';
+import { locale, texts } from '../language/language.ts';
 import { useDashboard } from './dashboard-state.ts';
 import { isCancelled, saveAll } from './download.ts';
 import { RequestLines } from './request-lines.tsx';
 
-const megabytes = new Intl.NumberFormat(language, {
+const megabytes = new Intl.NumberFormat(locale, {
   style: 'unit',
   unit: 'megabyte',
   maximumFractionDigits: 1,
@@ -28,7 +28,7 @@ export function DownloadPanel() {
     const onProgress = (bytes: number) => setProgress(megabytes.format(bytes / 1e6));
     try {
       await saveAll(kind, requests[kind], state.timezone, { signal, onProgress });
-      setProgress((size) => `${size} saved`);
+      setProgress((size) => texts.downloads.saved(size));
     } catch (error) {
       setProgress('');
       if (!isCancelled(error)) setProblem((error as Error).message);
@@ -43,8 +43,8 @@ export function DownloadPanel() {
   });
   return (
     <section class="panel download" aria-labelledby="download-title">
-      <h2 id="download-title">Download</h2>
-      <p class="hint">All purchases of this period with these filters, as one file.</p>
+      <h2 id="download-title">{texts.downloads.title}</h2>
+      <p class="hint">{texts.downloads.hint}</p>
       <div class="downloads" data-focus-next={running}>
         <ActionButton class="primary" {...button('all')}>
           CSV
@@ -52,7 +52,7 @@ export function DownloadPanel() {
         <ActionButton {...button('parquet')}>Parquet</ActionButton>
         {running !== null && (
           <button type="button" class="quiet" onClick={() => aborting.current?.abort()}>
-            Cancel
+            {texts.filters.cancel}
           </button>
         )}
         <span role="status">{progress}</span>

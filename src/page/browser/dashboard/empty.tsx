@@ -1,20 +1,28 @@
 import { Code } from '../components/code.tsx';
+import { Marked } from '../components/marked.tsx';
+import { texts } from '../language/language.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 /** Instead of the chart, if no purchase matches. */
 export function NoMatch() {
   const { state, change } = useDashboard();
+  const { status, ...others } = state.filters;
   return (
     <div class="empty">
-      <p>No purchase matches. Choose a longer period, or remove a filter.</p>
+      <p>{texts.empty.noMatch}</p>
       {state.period !== 'all' && (
         <button type="button" onClick={() => change({ period: 'all' })}>
-          Show all time
+          {texts.empty.allTime}
         </button>
       )}
-      {Object.keys(state.filters).length > 0 && (
-        <button type="button" onClick={() => change({ filters: {} })}>
-          Remove all filters
+      {Object.keys(others).length > 0 && (
+        <button type="button" onClick={() => change({ filters: status ? { status } : {} })}>
+          {texts.empty.removeFilters}
+        </button>
+      )}
+      {status !== undefined && (
+        <button type="button" onClick={() => change({ filters: others })}>
+          {texts.empty.allStatuses}
         </button>
       )}
     </div>
@@ -32,13 +40,11 @@ insert into purchases (organization_id, customer_id, purchase_value_in_cents, cu
 select organization_id, id, 12990, 'BRL', 'paid' from new_customer;`;
   return (
     <div class="first-purchase">
-      <strong>No purchases yet.</strong>
-      <p>
-        Write the first one to Postgres. It is here after <em>Refresh</em>:
-      </p>
+      <strong>{texts.empty.noPurchases}</strong>
+      <p>{texts.empty.writeFirst}</p>
       <Code text={statement} />
       <p>
-        The tables are described in <code>docs/your-data.md</code>.
+        <Marked text={texts.empty.tables} />
       </p>
     </div>
   );

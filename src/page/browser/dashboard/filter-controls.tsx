@@ -6,22 +6,30 @@ import type { Stats } from '../api/responses.ts';
 import { Select } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
+import { dimensionLabel, statusLabel } from '../display/dimensions.ts';
 import { formatMoney } from '../display/format.ts';
-import { type Filter, filterNamed, filters, readValue } from '../view/filters.ts';
+import { decimalMark, texts } from '../language/language.ts';
+import {
+  type Filter,
+  type Filters as FilterValues,
+  filterNamed,
+  filters,
+  readValue,
+} from '../view/filters.ts';
 import { suggestionsPath } from '../view/requests.ts';
+import { defaultStatus } from '../view/view-state.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 /** The filters as removable chips, and a form that adds one. */
 export function Filters() {
-  const { state, shown, failures, change } = useDashboard();
-  const currency = shown?.data.currency ?? null;
+  const { state, currency, currencies, failures, change } = useDashboard();
   const [isOpen, setOpen] = useState(false);
   const [refused, setRefused] = useState('');
   const set = (name: string, value: string) =>
     change({ filters: { ...state.filters, [name]: value } });
   const remove = (name: string) => {
     const { [name]: _, ...others } = state.filters;
-    change({ filters: others });
+    change({ filters: name === 'status' ? { ...others, status: defaultStatus } : others });
   };
   const toggle = (isOpen: boolean) => {
     setOpen(isOpen);
@@ -30,10 +38,8 @@ export function Filters() {
   const submit = (filter: Filter, text: string) => {
     const value = readValue(filter, text, currency);
     if (value === null) {
-      const example = decimalOf(9990, minorDigits(currency));
-      setRefused(
-        filter.kind === 'money' ? `Enter an amount such as ${example}.` : 'Enter a value.',
-      );
+      const { noAmount, noValue } = texts.filters;
+      setRefused(filter.kind === 'money' ? noAmount(exampleOf(9990, currency)) : noValue);
       return;
     }
     toggle(false);
@@ -41,11 +47,8 @@ export function Filters() {
   };
   return (
     <>
-      <ul class="chips" id="chips" aria-label="Filters" data-focus-next="#add-filter">
-        {state.filters.status === undefined && (
-          <AllStatuses onOnlyPaid={() => set('status', 'paid')} />
-        )}
-        {Object.entries(state.filters).map(([name, value]) => (
+      <ul class="chips" id="chips" aria-label={texts.filters.list} data-focus-next="#add-filter">
+        {chipsOf(state.filters, currencies).map(([name, value]) => (
           <Chip
             key={name}
             name={name}
@@ -59,7 +62,8 @@ export function Filters() {
         <FilterForm onSubmit={submit} onClose={() => toggle(false)} />
       ) : (
         <button type="button" class="add" id="add-filter" onClick={() => toggle(true)}>
-          <span aria-hidden="true">+ </span>Add filter
+          <span aria-hidden="true">+ </span>
+          {texts.filters.add}
         </button>
       )}
       <Problem id="filter-problem" text={refused || problemAt('filters', failures)} />
@@ -67,17 +71,17 @@ export function Filters() {
   );
 }
 
-/** Revenue counts purchases of every status, so the page says so. */
-function AllStatuses({ onOnlyPaid }: { onOnlyPaid(): void }) {
-  return (
-    <li>
-      <span class="chip-name">Payment status</span>
-      <span class="chip-value">all</span>
-      <button type="button" class="only-paid" onClick={onOnlyPaid}>
-        Only paid
-      </button>
-    </li>
-  );
+/** The filters that no other control shows. */
+export const chipsOf = (filters: FilterValues, currencies: readonly string[]) =>
+  Object.entries(filters).filter(([name, value]) => {
+    if (name === 'currency') return currencies.length === 0;
+    return name !== 'status' || value !== defaultStatus;
+  });
+
+/** The values of statuses and of the names of dimensions may be lists. */
+function valueLabel(name: string, value: string): string {
+  const labelOf = { status: statusLabel, without: dimensionLabel }[name];
+  return labelOf === undefined ? value : value.split(',').map(labelOf).join(', ');
 }
 
 type ChipProperties = {
@@ -92,12 +96,12 @@ function Chip({ name, value, currency, onRemove }: ChipProperties) {
   const filter = filterNamed(name);
   const label = filter?.label ?? name;
   const isAmount = filter?.kind === 'money' && /^\d+$/.test(value);
-  const shown = isAmount ? formatMoney(value, currency) : value;
+  const shown = isAmount ? formatMoney(value, currency) : valueLabel(name, value);
   return (
     <li>
       <span class="chip-name">{label}</span>
       <span class="chip-value">{shown}</span>
-      <button type="button" aria-label={`Remove the filter ${label} ${shown}`} onClick={onRemove}>
+      <button type="button" aria-label={texts.filters.remove(label, shown)} onClick={onRemove}>
         ×
       </button>
     </li>
@@ -132,7 +136,7 @@ function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
       onKeyDown={({ key }) => key === 'Escape' && onClose()}
     >
       <label class="visually-hidden" for="filter-name">
-        Filter
+        {texts.filters.name}
       </label>
       <Select
         id="filter-name"
@@ -141,42 +145,42 @@ function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
         onSelect={(name) => setFilter(filterNamed(name) as Filter)}
       />
       <label class="visually-hidden" for="filter-input">
-        Value
+        {texts.filters.value}
       </label>
       <FilterInput key={filter.name} filter={filter} />
       <button type="submit" class="primary">
-        Apply
+        {texts.filters.apply}
       </button>
       <button type="button" class="quiet" onClick={onClose}>
-        Cancel
+        {texts.filters.cancel}
       </button>
     </form>
   );
 }
 
+/** An amount as a user writes it. */
+const exampleOf = (amount: number, currency: string | null): string =>
+  decimalOf(amount, minorDigits(currency)).replace('.', decimalMark);
+
 function FilterInput({ filter }: { readonly filter: Filter }) {
-  const { state, shown } = useDashboard();
+  const { state, currency } = useDashboard();
   const value = state.filters[filter.name] ?? '';
   const attributes = { id: 'filter-input', autocomplete: 'off', spellcheck: false } as const;
   switch (filter.kind) {
     case 'choice':
+      return <Choice name={filter.name} known={filter.values} />;
+    case 'dimension':
       return (
         <select id="filter-input">
           {filter.values.map((one) => (
-            <option key={one} selected={one === value}>
-              {one}
+            <option key={one} value={one} selected={one === value}>
+              {dimensionLabel(one)}
             </option>
           ))}
         </select>
       );
     case 'money':
-      return (
-        <input
-          {...attributes}
-          inputMode="decimal"
-          placeholder={decimalOf(0, minorDigits(shown?.data.currency ?? null))}
-        />
-      );
+      return <input {...attributes} inputMode="decimal" placeholder={exampleOf(0, currency)} />;
     case 'text':
       return <input {...attributes} defaultValue={value} placeholder={filter.example} />;
     case 'label':
@@ -186,7 +190,7 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
             {...attributes}
             defaultValue={value}
             maxLength={256}
-            placeholder="exact value"
+            placeholder={texts.filters.exact}
             list="filter-suggestions"
           />
           <Suggestions name={filter.name} />
@@ -195,19 +199,43 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
   }
 }
 
-/** The most frequent values. Without them, the user still can enter one. */
-function Suggestions({ name }: { readonly name: string }) {
+/** The values of a filter that purchases of the period have, largest first. Null until they are known. */
+function useOccurring(name: string): readonly string[] | null {
   const { state } = useDashboard();
-  const [values, setValues] = useState<readonly string[]>([]);
+  const [values, setValues] = useState<readonly string[] | null>(null);
   useEffect(() => {
     get<Stats>(suggestionsPath(state, name)).then(
       ({ body }) => setValues(body.groups.flatMap(({ key }) => key || [])),
+      // The user still can choose or enter a value.
       () => {},
     );
   }, []);
+  return values;
+}
+
+type ChoiceProperties = { readonly name: string; readonly known: readonly string[] };
+
+function Choice({ name, known }: ChoiceProperties) {
+  const selected = useDashboard().state.filters[name];
+  const occurring = useOccurring(name) ?? [];
+  const values = occurring.length > 0 ? occurring : known;
+  const offered =
+    selected === undefined || values.includes(selected) ? values : [selected, ...values];
+  return (
+    <select id="filter-input" data-occurring={occurring.length}>
+      {offered.map((one) => (
+        <option key={one} value={one} selected={one === selected}>
+          {valueLabel(name, one)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function Suggestions({ name }: { readonly name: string }) {
   return (
     <datalist id="filter-suggestions">
-      {values.map((value) => (
+      {useOccurring(name)?.map((value) => (
         <option key={value} value={value} />
       ))}
     </datalist>

@@ -1,7 +1,10 @@
 import type uPlot from 'uplot';
-import { type ApiProblem, get, pathOf, problemOf, type Snapshot } from '../api/api.ts';
+import { type ApiProblem, get, problemOf, type Snapshot } from '../api/api.ts';
+import { type BestCustomers, listBestCustomers } from '../api/customers.ts';
+import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
-import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
+import type { Cohorts, Page, Purchase, Report } from '../api/responses.ts';
+import { loadSeries, type Series } from '../api/series.ts';
 import { loadChartLibrary } from '../statistics/chart-library.ts';
 import { requestsOf } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
@@ -14,59 +17,80 @@ export type View = {
   readonly purchaseCount: number;
 };
 
-/** The parts of the dashboard. A part that failed is null. */
-export type DashboardData = {
-  readonly ranking: Snapshot<Stats> | null;
-  readonly previous: Stats | null;
-  /** The groups by currency, if there are several. */
-  readonly currencies: Stats | null;
-  readonly series: { readonly current: TimeSeries; readonly previous: TimeSeries | null } | null;
-  readonly chartLibrary: typeof uPlot | null;
-  readonly purchases: PurchasePages | null;
+export type Totals = {
+  readonly report: Report;
+  readonly asOf: Snapshot<Report>['asOf'];
+  /** The rows by currency, if there are several. */
+  readonly currencies: Report | null;
   /** Whether the organization has no purchase at all. */
   readonly isUnused: boolean;
-  readonly hasSeveralCurrencies: boolean;
   /** The only currency of the matching purchases, or if none matches, that of the latest purchase. */
   readonly currency: string | null;
-  readonly problems: readonly ApiProblem[];
 };
 
-export async function loadDashboard(view: View, signal: AbortSignal): Promise<DashboardData> {
-  const { state } = view;
-  const requests = requestsOf(state, { ...view, hasSeveralCurrencies: false });
+export type DashboardData = {
+  readonly totals: Totals;
+  readonly chartLibrary: typeof uPlot;
+  readonly series: Series;
+  readonly ranking: Report;
+  readonly customerTypes: Report;
+  readonly customers: BestCustomers;
+  readonly cohorts: Cohorts;
+  readonly purchases: PurchasePages;
+};
+export type PartName = keyof DashboardData;
+
+/** Shows a part of the dashboard. A part that failed is null. */
+type Show = <Name extends PartName>(name: Name, value: DashboardData[Name] | null) => void;
+
+/** Shows each part when it arrives. The totals come first: no other request delays them. */
+export async function loadDashboard(
+  view: View,
+  signal: AbortSignal,
+  show: Show,
+): Promise<readonly ApiProblem[]> {
   const problems: ApiProblem[] = [];
-  const fail = (error: unknown) => {
-    if (!signal.aborted) problems.push(problemOf(error));
-    return null;
+  const load = async <Name extends PartName>(name: Name, loading: Promise<DashboardData[Name]>) => {
+    const value = await loading.catch((error: unknown) => {
+      if (!signal.aborted) problems.push(problemOf(error));
+      return null;
+    });
+    if (!signal.aborted) show(name, value);
+    return value;
   };
-  const read = async <Body>(path: string | null | undefined): Promise<Snapshot<Body> | null> => {
-    if (path == null) return null;
-    return get<Body>(path, signal).catch(fail);
-  };
-  const [ranking, previous, single, before, purchases, chartLibrary] = await Promise.all([
-    read<Stats>(requests.ranking),
-    read<Stats>(requests.previous?.totals),
-    read<TimeSeries>(requests.series),
-    read<TimeSeries>(requests.previous?.series),
-    listPurchases(requests.purchases, { withNames: true, signal }).catch(fail),
-    loadChartLibrary().catch(fail),
+  const read = async <Body>(path: string) => (await get<Body>(path, signal)).body;
+  const library = load('chartLibrary', loadChartLibrary());
+  const totals = await load('totals', loadTotals(view, signal));
+  if (signal.aborted) return problems;
+  const hasSeveralCurrencies = totals?.report.mixed_currencies === true;
+  const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies });
+  await Promise.all([
+    library,
+    load('series', loadSeries(requests.series, view, signal)),
+    load('ranking', read<Report>(requests.ranking)),
+    load('customerTypes', read<Report>(requests.customer_types)),
+    load('customers', listBestCustomers(requests.customers, signal)),
+    load('purchases', listPurchases(requests.purchases, { withNames: true, signal })),
+    load('cohorts', read<Cohorts>(requests.cohorts)),
   ]);
-  const hasSeveralCurrencies = ranking?.body.mixed_currencies === true;
-  const currencies = hasSeveralCurrencies ? await read<Stats>(requests.currencies) : null;
-  const { series: path } = requestsOf(state, { ...view, hasSeveralCurrencies });
-  const series = path === requests.series ? single : await read<TimeSeries>(path);
-  const isEmpty = ranking !== null && Number(ranking.body.purchase_count) === 0;
-  const any = isEmpty ? await read<Page<Purchase>>(pathOf('/purchases', { limit: '1' })) : null;
+  return problems;
+}
+
+async function loadTotals(view: View, signal: AbortSignal): Promise<Totals> {
+  const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies: false });
+  const { body: report, asOf } = await get<Report>(requests.totals, signal);
+  const currencies = report.mixed_currencies
+    ? (await get<Report>(requests.currencies, signal)).body
+    : null;
+  const latest =
+    Number(report.totals.purchase_count) === 0
+      ? (await get<Page<Purchase>>(pathOf('/purchases', { limit: '1' }), signal)).body.data
+      : null;
   return {
-    isUnused: any?.body.data.length === 0,
-    ranking,
-    previous: previous?.body ?? null,
-    currencies: currencies?.body ?? null,
-    series: series && { current: series.body, previous: before?.body ?? null },
-    chartLibrary,
-    purchases,
-    hasSeveralCurrencies,
-    currency: ranking?.body.currency ?? any?.body.data[0]?.currency ?? null,
-    problems,
+    report,
+    asOf,
+    currencies,
+    isUnused: latest?.length === 0,
+    currency: report.currency ?? latest?.[0]?.currency ?? null,
   };
 }

@@ -2,11 +2,13 @@ import type { ComponentChildren } from 'preact';
 import { ActionButton } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
-import { useDashboard } from './dashboard-state.ts';
+import { texts } from '../language/language.ts';
+import { type Part, useDashboard } from './dashboard-state.ts';
 import { isCancelled, savePanel } from './download.ts';
 
 type PanelProperties = {
-  readonly kind: 'series' | 'ranking' | 'purchases';
+  readonly kind: 'series' | 'ranking' | 'customer_types' | 'customers' | 'cohorts' | 'purchases';
+  readonly part: Part<unknown> | undefined;
   readonly title: ComponentChildren;
   /** Text of the button that downloads what the panel shows. */
   readonly csv?: string;
@@ -14,15 +16,15 @@ type PanelProperties = {
   readonly children: ComponentChildren;
 };
 
-export function Panel({ kind, title, csv = 'CSV', controls, children }: PanelProperties) {
-  const { requests, state, failures, fail } = useDashboard();
+export function Panel({ kind, part, title, csv = 'CSV', controls, children }: PanelProperties) {
+  const { requests, state, view, isBusy, failures, fail } = useDashboard();
   const id = `${kind}-title`;
   const download = () =>
     savePanel(kind, requests[kind], state.timezone).catch((error) => {
       if (!isCancelled(error)) fail(error, download);
     });
   return (
-    <section class="panel" aria-labelledby={id}>
+    <section class="panel" aria-labelledby={id} aria-busy={isBusy && part?.view !== view}>
       <div class={`panel-head ${kind}-head`}>
         <h2 id={id} tabIndex={-1}>
           {title}
@@ -45,4 +47,4 @@ export function Panel({ kind, title, csv = 'CSV', controls, children }: PanelPro
 }
 
 /** Instead of a part of the dashboard whose request failed. */
-export const NotLoaded = () => <p class="empty">This part is not loaded.</p>;
+export const NotLoaded = () => <p class="empty">{texts.problems.notLoaded}</p>;

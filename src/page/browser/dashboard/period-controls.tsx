@@ -1,9 +1,11 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Select } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
+import { useMedia } from '../components/media.ts';
 import { Problem } from '../components/problem.tsx';
+import { texts } from '../language/language.ts';
 import { browserTimeZone, isDay } from '../view/calendar.ts';
-import { type Days, daysOf, type PeriodName, periodNames, periods } from '../view/period.ts';
+import { type Days, daysOf, type PeriodName, periodNames } from '../view/period.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 export function Periods() {
@@ -11,9 +13,23 @@ export function Periods() {
   // A custom period begins with the days that are shown.
   const choose = (period: PeriodName) =>
     change(period === 'custom' ? { period, ...(daysOf(state) ?? days ?? {}) } : { period });
+  const isNarrow = useMedia('(width < 900px)');
+  if (isNarrow) {
+    return (
+      <label class="period" for="period">
+        <span class="visually-hidden">{texts.controls.period}</span>
+        <Select
+          id="period"
+          value={state.period}
+          options={periodNames.map((value) => ({ value, label: texts.periods[value] }))}
+          onSelect={(name) => choose(name as PeriodName)}
+        />
+      </label>
+    );
+  }
   return (
     <fieldset class="segmented">
-      <legend class="visually-hidden">Period</legend>
+      <legend class="visually-hidden">{texts.controls.period}</legend>
       {periodNames.map((name) => (
         <label key={name}>
           <input
@@ -23,7 +39,7 @@ export function Periods() {
             checked={name === state.period}
             onChange={() => choose(name)}
           />
-          <span>{periods[name]}</span>
+          <span>{texts.periods[name]}</span>
         </label>
       ))}
     </fieldset>
@@ -45,25 +61,29 @@ export function CustomDates() {
     setReversed(isReversed ? days : null);
     if (!isReversed) change(days);
   };
-  const days = reversed ?? daysOf(state);
+  useLayoutEffect(() => {
+    const days = reversed ?? daysOf(state);
+    const show = ({ current: control }: typeof from, day = '') => {
+      // A new value would end the typing of a date.
+      if (control !== null && control !== document.activeElement) control.value = day;
+    };
+    show(from, days?.from);
+    show(to, days?.to);
+  }, [state, reversed]);
   const control = { type: 'date', onChange: read, 'aria-invalid': reversed !== null } as const;
   return (
     <>
       <div class="dates" hidden={state.period !== 'custom'}>
         <label>
-          From <input id="from" ref={from} value={days?.from ?? ''} {...control} />
+          {texts.controls.from} <input id="from" ref={from} {...control} />
         </label>
         <label>
-          to <input id="to" ref={to} value={days?.to ?? ''} {...control} />
+          {texts.controls.to} <input id="to" ref={to} {...control} />
         </label>
       </div>
       <Problem
         id="period-problem"
-        text={
-          reversed === null
-            ? problemAt('period', failures)
-            : 'The period must not end before it begins.'
-        }
+        text={reversed === null ? problemAt('period', failures) : texts.controls.reversed}
       />
     </>
   );
@@ -83,10 +103,10 @@ export function Settings() {
   const zones = timeZones.has(timezone) ? [...timeZones] : [timezone, ...timeZones];
   return (
     <details class="settings" onFocusOut={close}>
-      <summary>Settings</summary>
+      <summary>{texts.controls.settings}</summary>
       <div class="floating" tabIndex={-1}>
         <label for="time-zone">
-          Time zone{' '}
+          {texts.controls.timeZone}{' '}
           <Select
             id="time-zone"
             value={timezone}

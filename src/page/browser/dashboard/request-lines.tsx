@@ -1,14 +1,20 @@
 import { useState } from 'preact/hooks';
 import { announce } from '../components/announce.ts';
 import { Code } from '../components/code.tsx';
+import { Marked } from '../components/marked.tsx';
+import { texts } from '../language/language.ts';
 import type { Requests } from '../view/requests.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 const titles = {
-  ranking: 'Totals and ranking',
-  series: 'Time series',
-  purchases: 'Latest purchases',
-  parquet: 'All purchases, as Parquet',
+  totals: texts.totals.title,
+  series: texts.downloads.series,
+  ranking: texts.ranking.title,
+  customer_types: texts.customers.types,
+  customers: texts.customers.best,
+  cohorts: texts.cohorts.list,
+  purchases: texts.purchases.title,
+  parquet: texts.downloads.parquet,
 } as const satisfies Partial<Record<keyof Requests, string>>;
 
 /** The requests of the view as lines for a shell, without the key. */
@@ -17,7 +23,7 @@ export function RequestLines() {
   return (
     <details class="requests">
       <summary>
-        Requests of this view, for <code>curl</code>
+        <Marked text={texts.downloads.requests} />
       </summary>
       <div id="requests">
         {(Object.keys(titles) as (keyof typeof titles)[]).map((name) => {
@@ -37,13 +43,13 @@ function RequestLine({ title, line }: { readonly title: string; readonly line: s
   const copy = async () => {
     await navigator.clipboard.writeText(line);
     setCopied(true);
-    announce('Copied');
+    announce(texts.downloads.copied);
   };
   return (
     <div class="request">
       <h3>{title}</h3>
-      <button type="button" class="quiet" aria-label={`Copy the request: ${title}`} onClick={copy}>
-        {isCopied ? 'Copied' : 'Copy'}
+      <button type="button" class="quiet" aria-label={texts.downloads.copyOf(title)} onClick={copy}>
+        {isCopied ? texts.downloads.copied : texts.downloads.copy}
       </button>
       <Code text={line} />
     </div>

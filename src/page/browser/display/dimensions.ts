@@ -1,23 +1,44 @@
-import { statsDimensions } from '../../../domain/purchase-query.ts';
-import { filterNamed, labelOfTracking } from '../view/filters.ts';
+import { locale, texts } from '../language/language.ts';
+import { dayAt } from '../view/calendar.ts';
+import { rankingDimensions } from '../view/view-state.ts';
 import { formatDays } from './format.ts';
 
+export const dimensionLabel = (name: string): string =>
+  (texts.dimensions as Readonly<Record<string, string>>)[name] ?? name;
+
 /** The dimensions of a ranking, with their names. */
-export const dimensions = statsDimensions.map((name) => ({
-  value: name as string,
-  label:
-    filterNamed(name)?.label ??
-    { currency: 'Currency', day: 'Day' }[name as string] ??
-    labelOfTracking(name),
+export const dimensions = rankingDimensions.map((name) => ({
+  value: name,
+  label: dimensionLabel(name),
 }));
 
-export const dimensionLabel = (name: string): string =>
-  dimensions.find(({ value }) => value === name)?.label ?? name;
+/** A status of a purchase, flow or campaign. Other systems may write any text. */
+export const statusLabel = (status: string): string =>
+  (texts.statuses as Readonly<Record<string, string>>)[status] ?? status;
+
+const weekdays = new Intl.DateTimeFormat(locale, { weekday: 'long', timeZone: 'UTC' });
+const hours = new Intl.DateTimeFormat(locale, { timeStyle: 'short', timeZone: 'UTC' });
 
 /** The text of a group. Purchases without a value form the group null. */
-export function groupLabel(dimension: string, key: string | null): string {
-  if (key === null)
-    return `No ${dimensionLabel(dimension).replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())}`;
-  if (key === '') return 'Empty text';
-  return dimension === 'day' ? formatDays({ from: key, to: key }) : key;
+export function groupLabel(dimension: string, key: unknown, timeZone: string): string {
+  if (key === null) return texts.groups.none(dimensionLabel(dimension));
+  if (key === '') return texts.groups.empty;
+  switch (dimension) {
+    case 'status':
+    case 'shipping_status':
+      return statusLabel(String(key));
+    case 'customer_type':
+      return key === 'new' ? texts.groups.newCustomers : texts.groups.returningCustomers;
+    case 'weekday':
+      // 2024-01-01 was a Monday.
+      return weekdays.format(Date.UTC(2024, 0, Number(key)));
+    case 'hour_of_day':
+      return hours.format(Date.UTC(2024, 0, 1, Number(key)));
+    case 'day': {
+      const day = dayAt(Date.parse(String(key)), timeZone);
+      return formatDays({ from: day, to: day });
+    }
+    default:
+      return String(key);
+  }
 }

@@ -1,23 +1,32 @@
 import { minorDigits } from '../../../domain/currency.ts';
 import { decimalOf } from '../../../domain/decimal.ts';
 import type { ExactInteger } from '../api/exact-json.ts';
+import { locale, type Plural, pluralOf, texts } from '../language/language.ts';
 import { dayAt, startOfDay } from '../view/calendar.ts';
 import type { Interval } from '../view/interval.ts';
 import type { Days, Span } from '../view/period.ts';
 
-/** The language of page.html, whatever that of the browser is. */
-export const language = 'en-US';
-
-const counts = new Intl.NumberFormat(language);
-const percents = new Intl.NumberFormat(language, { style: 'percent', maximumFractionDigits: 1 });
-const changes = new Intl.NumberFormat(language, {
+const counts = new Intl.NumberFormat(locale);
+const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
+const alignedPercents = new Intl.NumberFormat(locale, {
+  style: 'percent',
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
+const changes = new Intl.NumberFormat(locale, {
   style: 'percent',
   maximumFractionDigits: 1,
   signDisplay: 'exceptZero',
 });
 
 export const formatCount = (count: ExactInteger): string => counts.format(BigInt(count));
+/** A number with the noun that it counts. */
+export const formatCounted = (count: ExactInteger, forms: Plural): string =>
+  pluralOf(forms, Number(count), formatCount(count));
+
 export const formatShare = (share: number): string => percents.format(share);
+/** With as many digits as the others of a column. */
+export const formatAlignedShare = (share: number): string => alignedPercents.format(share);
 export const formatChange = (change: number): string => changes.format(change);
 
 const moneyFormats = new Map<string, Intl.NumberFormat>();
@@ -29,7 +38,7 @@ function moneyFormat(currency: string | null, options: Intl.NumberFormatOptions)
   if (known !== undefined) return known;
   const isCode = currency !== null && /^[A-Za-z]{3}$/.test(currency);
   const style = isCode ? { style: 'currency' as const, currency } : {};
-  const created = new Intl.NumberFormat(language, { ...options, ...style });
+  const created = new Intl.NumberFormat(locale, { ...options, ...style });
   moneyFormats.set(key, created);
   return created;
 }
@@ -58,13 +67,12 @@ const day = { day: 'numeric', month: 'short', year: 'numeric' } as const;
 const minute = { hour: 'numeric', minute: '2-digit' } as const;
 
 const format = (instant: Date | number, options: Intl.DateTimeFormatOptions): string =>
-  new Intl.DateTimeFormat(language, options).format(instant);
+  new Intl.DateTimeFormat(locale, options).format(instant);
 
 export const formatInstant = (instant: string, timeZone?: string): string =>
   format(new Date(instant), {
     ...day,
-    hour: '2-digit',
-    minute: '2-digit',
+    ...minute,
     ...(timeZone === undefined ? {} : { timeZone }),
   });
 
@@ -72,7 +80,7 @@ export const formatTime = (instant: Date, timeZone: string): string =>
   format(instant, { timeStyle: 'medium', timeZone });
 
 export const formatDays = ({ from, to }: Days): string =>
-  new Intl.DateTimeFormat(language, { ...day, timeZone: 'UTC' }).formatRange(
+  new Intl.DateTimeFormat(locale, { ...day, timeZone: 'UTC' }).formatRange(
     new Date(from),
     new Date(to),
   );
@@ -80,7 +88,7 @@ export const formatDays = ({ from, to }: Days): string =>
 /** The time of day at which something ends; nothing for the end of a day. */
 function untilTime(end: number, timeZone: string): string {
   const isEndOfDay = startOfDay(dayAt(end, timeZone), timeZone).getTime() === end;
-  return isEndOfDay ? '' : `, until ${format(end, { ...minute, timeZone })}`;
+  return isEndOfDay ? '' : texts.dates.until(format(end, { ...minute, timeZone }));
 }
 
 export const formatSpan = ({ days, end }: Span, timeZone: string): string =>

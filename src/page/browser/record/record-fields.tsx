@@ -1,6 +1,7 @@
 import type { ExactInteger } from '../api/exact-json.ts';
 import { Table } from '../components/table.tsx';
 import { formatCount, formatInstant, formatMoney, formatShare } from '../display/format.ts';
+import { texts } from '../language/language.ts';
 
 /** A record of the API. Fields without a value are missing. */
 export type RecordObject = Readonly<Record<string, unknown>> & { readonly id: string };
@@ -10,21 +11,41 @@ type Fields = Readonly<Record<string, unknown>>;
 /** Shown elsewhere, or of no use to a person. */
 const omitted = new Set(['object', 'html_url', 'name', 'status']);
 
+type FactsProperties = {
+  readonly record: Fields;
+  /** Lines in place of the values of fields. */
+  readonly lines?: Readonly<Record<string, readonly string[]>>;
+};
+
 /** The plain fields of a record. Ids within a record belong to other systems. */
-export function Facts({ record }: { readonly record: Fields }) {
-  const facts = Object.entries(record).filter(
-    ([name, value]) => !omitted.has(name) && typeof value !== 'object',
+export function Facts({ record, lines = {} }: FactsProperties) {
+  const facts = Object.entries(record)
+    .filter(([name, value]) => !omitted.has(name) && typeof value !== 'object')
+    .map(([name, value]) => factOf(name, value, labelOf(name)));
+  return (
+    <FactList facts={facts.map((fact) => ({ ...fact, lines: lines[fact.name] ?? fact.lines }))} />
   );
-  return <FactList facts={facts} />;
 }
 
-function FactList({ facts }: { readonly facts: readonly [name: string, value: unknown][] }) {
+type Fact = { readonly name: string; readonly label: string; readonly lines: readonly string[] };
+
+const factOf = (name: string, value: unknown, label: string): Fact => ({
+  name,
+  label,
+  lines: [textOf(name, value)],
+});
+
+function FactList({ facts }: { readonly facts: readonly Fact[] }) {
   return (
     <dl class="facts">
-      {facts.map(([name, value]) => (
+      {facts.map(({ name, label, lines }) => (
         <div key={name}>
-          <dt>{labelOf(name)}</dt>
-          <dd class={name === 'id' ? 'id' : undefined}>{textOf(name, value)}</dd>
+          <dt>{label}</dt>
+          {lines.map((line) => (
+            <dd key={line} class={name === 'id' ? 'id' : undefined}>
+              {line}
+            </dd>
+          ))}
         </div>
       ))}
     </dl>
@@ -52,8 +73,11 @@ export function Sections({ record }: { readonly record: RecordObject }) {
 function Content({ name, value }: { readonly name: string; readonly value: object }) {
   if (name === 'metrics') return <Metrics metrics={value as Readonly<Record<string, number>>} />;
   if (name === 'tags') return <Tags tags={value as readonly Tag[]} />;
-  // An attribute has any name, and any value.
-  if (name === 'attributes') return <FactList facts={Object.entries(value)} />;
+  if (name === 'attributes') {
+    // An attribute has any name, which is in no catalogue, and any value.
+    const facts = Object.entries(value).map(([name, one]) => factOf(name, one, wordsOf(name)));
+    return <FactList facts={facts} />;
+  }
   if (Array.isArray(value)) return <List name={name} items={value} />;
   const { id: _, ...facts } = value as Fields;
   return <Facts record={facts} />;
@@ -102,8 +126,11 @@ function List({ name, items }: { readonly name: string; readonly items: readonly
   );
 }
 
+const labelOf = (name: string): string =>
+  (texts.fields as Readonly<Record<string, string>>)[name] ?? wordsOf(name);
+
 /** `scheduled_for` becomes `Scheduled for`. */
-function labelOf(name: string): string {
+function wordsOf(name: string): string {
   const words = name
     .replace(/_in_cents$/, '')
     .replace(/^is_/, '')
@@ -118,7 +145,7 @@ const isInstant = (value: unknown): value is string =>
 const isInteger = (value: unknown): value is ExactInteger => /^-?\d+$/.test(String(value));
 
 function textOf(name: string, value: unknown): string {
-  if (typeof value === 'boolean') return value ? 'Yes' : 'No';
+  if (typeof value === 'boolean') return value ? texts.records.yes : texts.records.no;
   if (name.endsWith('_in_cents') && isInteger(value)) return formatMoney(value, null);
   if (isInstant(value)) return formatInstant(value);
   if (typeof value === 'number' && Number.isInteger(value)) return formatCount(value);

@@ -1,22 +1,18 @@
 import { useEffect, useState } from 'preact/hooks';
-import { get, pathOf, problemOf } from '../api/api.ts';
+import { get, problemOf } from '../api/api.ts';
+import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
-import type { Page } from '../api/responses.ts';
+import type { Page, Report } from '../api/responses.ts';
 import { announce } from '../components/announce.ts';
 import { Banner, type Failure } from '../components/failures.tsx';
 import { Badge, PurchaseList, type PurchaseListProperties } from '../components/purchase-list.tsx';
 import { Table } from '../components/table.tsx';
 import { formatCount, formatMoney } from '../display/format.ts';
+import { texts } from '../language/language.ts';
 import { Facts, type RecordObject, Sections } from './record-fields.tsx';
 
-/** The folders of `html_url`, with the names of their records. */
-const kinds: Readonly<Record<string, string>> = {
-  customers: 'Customer',
-  segments: 'Segment',
-  flows: 'Flow',
-  'email-campaigns': 'Email campaign',
-  'template-campaigns': 'Template campaign',
-};
+/** The names of records, by the folder of `html_url`. */
+const kinds: Readonly<Record<string, string>> = texts.records.kinds;
 
 type RecordPath = { readonly folder: string; readonly id: string };
 
@@ -34,18 +30,36 @@ type Loaded = {
   readonly purchases: PurchasePages | null;
   /** Of a segment. */
   readonly customers: Page<RecordObject> | null;
+  /** The paid purchases of a customer by currency, or those of a segment's organization. Null if not loaded. */
+  readonly paid: Report | null;
 };
 
 async function load({ folder, id }: RecordPath): Promise<Loaded> {
   const path = `/${folder}/${id}`;
-  const [record, purchases, customers] = await Promise.all([
+  const [record, purchases, customers, paid] = await Promise.all([
     get<RecordObject>(pathOf(path)),
     folder === 'customers' ? listPurchases(pathOf(`${path}/purchases`, { limit: '25' })) : null,
     folder === 'segments'
       ? get<Page<RecordObject>>(pathOf(`${path}/customers`, { sort: 'total_spent', limit: '25' }))
       : null,
+    // The sums of the record have no currency.
+    folder === 'customers' || folder === 'segments'
+      ? get<Report>(
+          pathOf('/purchases/report', {
+            status: 'paid',
+            group_by: 'currency',
+            order_by: '-purchase_count',
+            customer_id: folder === 'customers' ? id : undefined,
+          }),
+        ).catch(() => null)
+      : null,
   ]);
-  return { record: record.body, purchases, customers: customers?.body ?? null };
+  return {
+    record: record.body,
+    purchases,
+    customers: customers?.body ?? null,
+    paid: paid?.body ?? null,
+  };
 }
 
 /** One record, with the list that belongs to it. */
@@ -66,7 +80,7 @@ export function RecordView({ folder, id }: RecordPath) {
     setBusy(false);
   };
   const name = loaded?.record.name;
-  const title = typeof name === 'string' ? name : `${kind} without a name`;
+  const title = typeof name === 'string' ? name : texts.records.unnamed(kind);
   useEffect(() => void show(), []);
   useEffect(() => {
     document.title = loaded === null ? kind : title;
@@ -75,7 +89,7 @@ export function RecordView({ folder, id }: RecordPath) {
   return (
     <>
       <a class="back" href="/">
-        All purchases
+        {texts.records.back}
       </a>
       <Banner failures={failures} onRetry={show} />
       <div id="results" aria-busy={isBusy}>
@@ -90,7 +104,7 @@ export function RecordView({ folder, id }: RecordPath) {
                   <Badge status={loaded.record.status} />
                 )}
               </h1>
-              <Facts record={loaded.record} />
+              <Facts record={loaded.record} lines={spentBy(loaded)} />
             </section>
             <Sections record={loaded.record} />
             {loaded.purchases !== null && (
@@ -101,7 +115,7 @@ export function RecordView({ folder, id }: RecordPath) {
                 onProblem={onProblem}
               />
             )}
-            {loaded.customers !== null && <Customers {...loaded.customers} />}
+            {loaded.customers !== null && <Customers page={loaded.customers} paid={loaded.paid} />}
           </>
         )}
       </div>
@@ -115,26 +129,41 @@ function Purchases({ customerId, ...list }: PurchasesProperties) {
   return (
     <section class="panel">
       <div class="panel-head">
-        <h2>Purchases</h2>
-        <a href={`/#period=all&customer_id=${customerId}`}>Totals and time series</a>
+        <h2>{texts.purchases.list}</h2>
+        <a href={`/#period=all&customer_id=${customerId}`}>{texts.records.statistics}</a>
       </div>
       <PurchaseList isOfCustomer {...list} />
     </section>
   );
 }
 
-function Customers({ data, has_more }: Page<RecordObject>) {
-  const title = has_more ? 'Customers who spent most' : 'Customers';
+/** The amounts that a customer has spent, each with its currency. */
+function spentBy({ record, paid }: Loaded): Readonly<Record<string, readonly string[]>> {
+  if (!('total_spent_in_cents' in record) || paid === null || paid.rows.length === 0) return {};
+  const lines = paid.rows.map(({ currency, revenue_in_cents: revenue }) =>
+    currency === null
+      ? texts.records.withoutCurrency(formatMoney(revenue, null))
+      : formatMoney(revenue, String(currency)),
+  );
+  return { total_spent_in_cents: lines };
+}
+
+type CustomersProperties = { readonly page: Page<RecordObject>; readonly paid: Report | null };
+
+function Customers({ page: { data, has_more }, paid }: CustomersProperties) {
+  const title = has_more ? texts.records.bestCustomers : texts.records.customersTitle;
+  // Of a shop with several currencies, the record does not say in which one a customer spent.
+  const currency = paid?.currency ?? null;
   const columns = [
-    { name: 'Customer' },
-    { name: 'Orders', isNumber: true },
-    { name: 'Spent', isNumber: true },
+    { name: texts.records.kinds.customers },
+    { name: texts.records.orders, isNumber: true },
+    { name: texts.records.spent, isNumber: true },
   ];
   return (
     <section class="panel">
       <h2>{title}</h2>
       {data.length === 0 ? (
-        <p class="empty">There are no customers.</p>
+        <p class="empty">{texts.customers.none}</p>
       ) : (
         <Table label={title} columns={columns}>
           {data.map(({ id, name, email, total_orders, total_spent_in_cents }) => (
@@ -143,7 +172,7 @@ function Customers({ data, has_more }: Page<RecordObject>) {
                 <a href={`/app/customers/${id}`}>{String(name ?? email ?? id)}</a>
               </th>
               <td class="number">{formatCount(total_orders as number)}</td>
-              <td class="number">{formatMoney(total_spent_in_cents as number, null)}</td>
+              <td class="number">{formatMoney(total_spent_in_cents as number, currency)}</td>
             </tr>
           ))}
         </Table>

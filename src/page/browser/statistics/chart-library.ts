@@ -1,6 +1,6 @@
 import type uPlot from 'uplot';
 import { unreachable } from '../api/api.ts';
-import { language } from '../display/format.ts';
+import { locale } from '../language/language.ts';
 
 /** Loads uPlot, which is larger than the rest of the page. Only a view with a chart needs it. */
 export async function loadChartLibrary(): Promise<typeof uPlot> {
@@ -16,6 +16,6 @@ function requireLanguageTag(): void {
   try {
     Intl.getCanonicalLocales(navigator.language);
   } catch {
-    Object.defineProperty(navigator, 'language', { value: language });
+    Object.defineProperty(navigator, 'language', { value: locale });
   }
 }

@@ -7,19 +7,20 @@ export type ChartLine = {
   text(index: number): string;
   /** A colour of page.css, such as `--line-1`. */
   readonly color: string;
-  /** Whether the last period goes on: it is drawn dashed. */
-  readonly isUnfinished: boolean;
 };
 
-/** The values of the solid and of the dashed part, which share a point. */
-export function partsOf({
-  values,
-  isUnfinished,
-}: Pick<ChartLine, 'values' | 'isUnfinished'>): (number | null)[][] {
+/**
+ * The values of the line, and of a point beside it: if the last period is not over, the line ends
+ * before it, because a line to a part of a day would look like a fall.
+ */
+export function partsOf(
+  values: readonly (number | null)[],
+  isUnfinished: boolean,
+): (number | null)[][] {
   const last = isUnfinished ? values.length - 1 : values.length;
   return [
     values.map((value, index) => (index < last ? value : null)),
-    values.map((value, index) => (index >= last - 1 && isUnfinished ? value : null)),
+    values.map((value, index) => (index >= last ? value : null)),
   ];
 }
 

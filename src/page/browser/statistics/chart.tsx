@@ -9,6 +9,8 @@ export type ChartData = {
   /** One for each period. */
   readonly ticks: readonly string[];
   readonly lines: readonly ChartLine[];
+  /** Whether the last period is not over. */
+  readonly isUnfinished: boolean;
   formatAxis(value: number): string;
 };
 
@@ -22,7 +24,11 @@ export function Chart({ library, data }: ChartProperties) {
   const container = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const element = container.current as HTMLDivElement;
-    const values = data.lines.flatMap(partsOf);
+    const count = data.ticks.length;
+    // A compared time may have fewer periods.
+    const valuesOf = ({ values }: ChartLine) =>
+      Array.from({ length: count }, (_, index) => values[index] ?? null);
+    const values = data.lines.flatMap((line) => partsOf(valuesOf(line), data.isUnfinished));
     const positions = data.ticks.map((_, index) => index);
     const draw = () => new library(optionsOf(data, element), [positions, ...values], element);
     let plot = draw();
@@ -86,19 +92,18 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
     series: [
       {},
       ...data.lines.flatMap((line, index): uPlot.Series[] => {
-        const part = {
-          stroke: color(line.color),
-          width: 2,
-          points: {
-            // The dashed part of one value is a point of the whole line.
-            filter: (plot: uPlot, part: number) => {
-              const whole = isolated(line.values);
-              return isolated([...(plot.data[part] ?? [])]).filter((one) => whole.includes(one));
-            },
-          },
-          ...(isFilled && index === 0 ? { fill: color('--line-fill') } : {}),
+        const stroke = color(line.color);
+        const fill = isFilled && index === 0 ? { fill: color('--line-fill') } : {};
+        const whole: uPlot.Series = {
+          ...{ stroke, width: 2, ...fill },
+          points: { filter: (plot, part) => isolated([...(plot.data[part] ?? [])]) },
         };
-        return [part, { ...part, dash: [4, 4] }];
+        const present: uPlot.Series = {
+          stroke,
+          paths: () => null,
+          points: { show: true, size: 9, width: 2, fill: color('--surface') },
+        };
+        return [whole, present];
       }),
     ],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 } },

@@ -1,8 +1,12 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import { get } from '../api/api.ts';
+import { pathOf } from '../api/path.ts';
 import { useDashboard } from '../dashboard/dashboard-state.ts';
-import { formatTime, language } from '../display/format.ts';
+import type { Totals } from '../dashboard/load.ts';
+import { formatTime } from '../display/format.ts';
+import { locale, texts } from '../language/language.ts';
 
-const relative = new Intl.RelativeTimeFormat(language, { style: 'short', numeric: 'auto' });
+const relative = new Intl.RelativeTimeFormat(locale, { style: 'short', numeric: 'auto' });
 const units = [
   ['day', 86_400_000],
   ['hour', 3_600_000],
@@ -11,24 +15,72 @@ const units = [
 ] as const;
 const oldMs = 300_000;
 
-/** The instant of the data, and how long ago it was. */
+const checkMs = 60_000;
+
+/** The instant of the data, how long ago it was, and a button that requests newer ones. */
 export function Freshness() {
-  const { shown, isStale } = useDashboard();
-  const asOf = shown?.data.ranking?.asOf ?? null;
+  const { parts, isStale, refresh } = useDashboard();
+  const totals = parts.totals?.value;
+  const asOf = totals?.asOf ?? null;
+  const shown = useAge(asOf);
+  const { newest, isFailed } = useNewest(asOf);
+  const service = useAge(newest);
+  if (totals == null || asOf === null) return <p class="freshness" id="freshness" />;
+  const classes = ['freshness', service > oldMs && 'old', (isStale || isFailed) && 'failed'];
+  const isNewer = newest !== null && newest.instant > asOf.instant;
+  return (
+    <>
+      <p
+        class={classes.filter(Boolean).join(' ')}
+        id="freshness"
+        data-failed={texts.freshness.failed}
+      >
+        {texts.freshness.asOf(formatTime(asOf.instant, totals.report.timezone), formatAge(shown))}
+      </p>
+      <button type="button" class="quiet" id="refresh" onClick={refresh}>
+        {isNewer ? texts.freshness.newer : texts.freshness.refresh}
+      </button>
+    </>
+  );
+}
+
+type AsOf = Totals['asOf'];
+
+/** The age of data at present, in milliseconds. */
+function useAge(asOf: AsOf): number {
   const receivedAt = useMemo(() => performance.now(), [asOf]);
   const [now, setNow] = useState(receivedAt);
   useEffect(() => {
     const timer = setInterval(() => setNow(performance.now()), 5_000);
     return () => clearInterval(timer);
   }, []);
-  if (shown === null || asOf === null) return <p class="freshness" id="freshness" />;
-  const ageMs = asOf.ageMs + Math.max(0, now - receivedAt);
-  const classes = ['freshness', ageMs > oldMs && 'old', isStale && 'failed'];
-  return (
-    <p class={classes.filter(Boolean).join(' ')} id="freshness">
-      {`Data as of ${formatTime(asOf.instant, shown.view.state.timezone)} (${formatAge(ageMs)})`}
-    </p>
-  );
+  return (asOf?.ageMs ?? 0) + Math.max(0, now - receivedAt);
+}
+
+/**
+ * The newest instant that the service has. A visible page asks each minute for this alone: its user
+ * decides when data change.
+ */
+function useNewest(asOf: AsOf): { readonly newest: AsOf; readonly isFailed: boolean } {
+  const [checked, setChecked] = useState<{ readonly newest: AsOf; readonly isFailed: boolean }>();
+  useEffect(() => {
+    setChecked({ newest: asOf, isFailed: false });
+    const check = async () => {
+      if (document.visibilityState !== 'visible') return;
+      const path = pathOf('/purchases', { limit: '1' });
+      const newest = await get(path).then(
+        ({ asOf }) => asOf,
+        () => null,
+      );
+      setChecked((before) => ({
+        newest: newest ?? before?.newest ?? null,
+        isFailed: newest === null,
+      }));
+    };
+    const timer = setInterval(check, checkMs);
+    return () => clearInterval(timer);
+  }, [asOf]);
+  return checked ?? { newest: asOf, isFailed: false };
 }
 
 function formatAge(ageMs: number): string {

@@ -1,93 +1,113 @@
 import { useMemo } from 'preact/hooks';
 import { Select } from '../components/controls.tsx';
 import { Table } from '../components/table.tsx';
-import { type Loaded, useDashboard } from '../dashboard/dashboard-state.ts';
+import { useDashboard } from '../dashboard/dashboard-state.ts';
 import { NoMatch, NoPurchases } from '../dashboard/empty.tsx';
 import { NotLoaded, Panel } from '../dashboard/panel.tsx';
 import { dimensionLabel } from '../display/dimensions.ts';
+import { intervalLabel } from '../display/interval-label.ts';
+import { texts } from '../language/language.ts';
 import { isPossible } from '../view/period.ts';
-import { intervals, measureLabels } from '../view/view-state.ts';
+import { canSplit } from '../view/requests.ts';
+import { intervals } from '../view/view-state.ts';
 import { Chart } from './chart.tsx';
 import { chartOf } from './series.ts';
 
 /** The measure over time: as a chart, with its legend, and as a table. */
 export function SeriesPanel() {
-  const { shown } = useDashboard();
-  const chart = useMemo(() => shown && seriesOf(shown), [shown?.view, shown?.data.series]);
-  const library = shown?.data.chartLibrary ?? null;
-  const measure = shown?.view.state.measure ?? 'revenue_in_cents';
+  const { parts, isBusy } = useDashboard();
+  const part = parts.series;
+  const totals = parts.totals?.value ?? null;
+  const isEmpty = totals !== null && Number(totals.report.totals.purchase_count) === 0;
+  const chart = useMemo(
+    () => (part?.value && !isEmpty ? chartOf(part.view, part.value) : null),
+    [part, isEmpty],
+  );
+  const library = parts.chartLibrary?.value ?? null;
+  const measure = part?.view.state.measure ?? 'revenue_in_cents';
+  const isMissing = part !== undefined && (chart === null || (library === null && !isBusy));
   const controls = (
     <>
-      <ul class="legend" id="legend" aria-label="Lines">
-        {chart?.lines.map(({ label, color }) => (
-          <li key={color}>
-            <i style={{ color: `var(${color})` }} />
-            {label}
-          </li>
-        ))}
-        {chart !== null && shown?.data.series?.current.series_truncated && <li>the largest</li>}
-      </ul>
+      {chart !== null && <Legend chart={chart} />}
       <Split />
       <IntervalChoice />
     </>
   );
   return (
-    <Panel kind="series" title={`${measureLabels[measure]} over time`} controls={controls}>
+    <Panel
+      kind="series"
+      part={part}
+      title={texts.series.title(texts.measures[measure])}
+      controls={controls}
+    >
       <div
         class="chart"
         id="chart"
-        aria-hidden={chart !== null || shown === null}
+        aria-hidden={chart !== null || part === undefined}
         data-focus-next="#series-title"
       >
         {chart !== null && library !== null && <Chart library={library} data={chart} />}
-        {shown !== null && (chart === null || library === null) && <NoChart shown={shown} />}
+        {isMissing && isEmpty && (totals.isUnused ? <NoPurchases /> : <NoMatch />)}
+        {isMissing && !isEmpty && <NotLoaded />}
       </div>
       <details class="table-of-chart">
-        <summary>Show as a table</summary>
+        <summary>{texts.series.showTable}</summary>
         <div id="chart-table">{chart !== null && <ChartTable chart={chart} />}</div>
       </details>
     </Panel>
   );
 }
 
-const isEmpty = ({ data }: Loaded): boolean =>
-  data.ranking !== null && Number(data.ranking.body.purchase_count) === 0;
+type ChartProperties = { readonly chart: ReturnType<typeof chartOf> };
 
-/** Null if no purchase matches, or the series is not loaded. */
-function seriesOf(shown: Loaded) {
-  const { series } = shown.data;
-  return series === null || isEmpty(shown) ? null : chartOf({ ...shown.view, ...series });
+function Legend({ chart }: ChartProperties) {
+  return (
+    <ul class="legend" id="legend" aria-label={texts.series.lines}>
+      {chart.lines.map(({ label, color }) => (
+        <li key={color}>
+          <i style={{ color: `var(${color})` }} />
+          {label}
+        </li>
+      ))}
+      {chart.isTruncated && <li>{texts.series.largest}</li>}
+      {chart.isUnfinished && (
+        <li>
+          <i class="ring" />
+          {texts.series.untilNow}
+        </li>
+      )}
+    </ul>
+  );
 }
 
 function Split() {
   const { state, change } = useDashboard();
-  // A chart of days has no line for each day.
-  const canSplit = state.group_by !== 'day';
+  const isSplittable = canSplit(state.group_by);
   return (
     <label class="inline">
       <input
         type="checkbox"
-        checked={canSplit && state.split === 'groups'}
-        disabled={!canSplit}
+        checked={isSplittable && state.split === 'groups'}
+        disabled={!isSplittable}
         onChange={({ currentTarget }) =>
           change({ split: currentTarget.checked ? 'groups' : 'none' })
         }
       />{' '}
-      <span>by {dimensionLabel(state.group_by)}</span>
+      <span>{texts.series.byDimension(dimensionLabel(state.group_by))}</span>
     </label>
   );
 }
 
 function IntervalChoice() {
   const { state, days, change } = useDashboard();
-  const options = Object.entries(intervals).map(([value, label]) => ({
+  const options = intervals.map((value) => ({
     value,
-    label,
+    label: intervalLabel(value),
     disabled: !isPossible(value, days),
   }));
   return (
     <label class="inline" for="interval">
-      <span id="interval-label">by</span>
+      <span id="interval-label">{texts.series.by}</span>
       <Select
         id="interval"
         aria-labelledby="series-title interval-label"
@@ -99,15 +119,10 @@ function IntervalChoice() {
   );
 }
 
-function NoChart({ shown }: { readonly shown: Loaded }) {
-  if (!isEmpty(shown)) return <NotLoaded />;
-  return shown.data.isUnused ? <NoPurchases /> : <NoMatch />;
-}
-
-function ChartTable({ chart }: { readonly chart: ReturnType<typeof chartOf> }) {
+function ChartTable({ chart }: ChartProperties) {
   const columns = chart.lines.map(({ label }) => ({ name: label, isNumber: true }));
   return (
-    <Table label="Periods" columns={[{ name: 'Period' }, ...columns]}>
+    <Table label={texts.series.periods} columns={[{ name: texts.series.period }, ...columns]}>
       {chart.names.map((name, index) => (
         <tr key={name}>
           <th scope="row">{name}</th>

@@ -1,40 +1,43 @@
-import type { Stats, Totals as TotalAmounts } from '../api/responses.ts';
-import { type Loaded, useDashboard } from '../dashboard/dashboard-state.ts';
-import { formatChange, formatCount, formatMoney, formatSpan } from '../display/format.ts';
-import { previousSpan } from '../view/period.ts';
-import { isMoney, type MeasureName, measureLabels, measureNames } from '../view/view-state.ts';
-import { changeBetween, directionOf, haveOneCurrency } from './change.ts';
+import type { Amounts, Report } from '../api/responses.ts';
+import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
+import type { Totals } from '../dashboard/load.ts';
+import { formatChange, formatCount, formatDays, formatMoney } from '../display/format.ts';
+import { texts } from '../language/language.ts';
+import { spanOf } from '../view/period.ts';
+import { isMoney, type MeasureName, measureNames } from '../view/view-state.ts';
+import { changeBetween, directionOf } from './change.ts';
 
 /** The totals as buttons, which choose the measure of the chart. */
-export function Totals() {
-  const { shown, change } = useDashboard();
-  const current = shown?.data.ranking?.body;
+export function TotalsCards() {
+  const { parts, view, isBusy } = useDashboard();
+  const part = parts.totals;
+  const isLoading = isBusy && part?.view !== view;
   return (
-    <section class="cards" id="totals" aria-label="Totals">
-      {shown !== null &&
-        current !== undefined &&
-        measureNames.map((measure) => (
-          <button
-            key={measure}
-            type="button"
-            class="card"
-            data-measure={measure}
-            aria-pressed={measure === shown.view.state.measure}
-            onClick={() => change({ measure })}
-          >
-            <span class="card-label">
-              {measureLabels[measure]}{' '}
-              <span class="card-statuses">{shown.view.state.filters.status ?? 'all statuses'}</span>
-            </span>
-            <Value lines={amountsOf(measure, current, shown.data.currencies)} />
-            <Change measure={measure} current={current} shown={shown} />
-          </button>
-        ))}
+    <section class="cards" id="totals" aria-label={texts.totals.title} aria-busy={isLoading}>
+      {part?.value && <Cards part={part} totals={part.value} />}
     </section>
   );
 }
 
-/** Long amounts are in a smaller font (results.css). */
+function Cards({ part, totals }: { readonly part: Part<Totals>; readonly totals: Totals }) {
+  const { change } = useDashboard();
+  return measureNames.map((measure) => (
+    <button
+      key={measure}
+      type="button"
+      class="card"
+      data-measure={measure}
+      aria-pressed={measure === part.view.state.measure}
+      onClick={() => change({ measure })}
+    >
+      <span class="card-label">{texts.measures[measure]}</span>
+      <Value lines={amountsOf(measure, totals)} />
+      <Change measure={measure} report={totals.report} />
+    </button>
+  ));
+}
+
+/** Long amounts are in a smaller font (dashboard.css). */
 function Value({ lines }: { readonly lines: readonly string[] }) {
   const length = Math.max(...lines.map(({ length }) => length));
   return (
@@ -53,55 +56,52 @@ function Value({ lines }: { readonly lines: readonly string[] }) {
 const currenciesShown = 3;
 
 /** Amounts of several currencies stay apart: their sum would mean nothing. */
-function amountsOf(
-  measure: MeasureName,
-  current: TotalAmounts,
-  currencies: Stats | null,
-): readonly string[] {
-  if (!isMoney(measure)) return [formatCount(current[measure])];
-  if (hasNoAverage(measure, current)) return ['–'];
-  if (!current.mixed_currencies) return [formatMoney(current[measure], current.currency)];
-  if (currencies === null) return ['–'];
-  const name = measure as 'revenue_in_cents' | 'average_ticket_in_cents';
-  const { groups } = currencies;
-  const shown = groups.slice(0, currenciesShown).map((one) => formatMoney(one[name], one.key));
-  const more = groups.length - shown.length;
-  return more > 0 ? [...shown, `and ${more} more`] : shown;
+function amountsOf(measure: MeasureName, { report, currencies }: Totals): readonly string[] {
+  const { totals } = report;
+  if (!isMoney(measure)) return [formatCount(totals[measure])];
+  if (hasNoAverage(measure, totals)) return ['–'];
+  if (currencies === null) return [formatMoney(totals[measure], report.currency)];
+  const rows = currencies.rows.filter(({ purchase_count: count }) => BigInt(count) > 0n);
+  const shown = rows
+    .slice(0, currenciesShown)
+    .map((row) => formatMoney(row[measure], row.currency as string | null));
+  const more = rows.length - shown.length;
+  return more > 0 ? [...shown, texts.totals.more(more)] : shown;
 }
 
-const hasNoAverage = (measure: MeasureName, { purchase_count: count }: TotalAmounts): boolean =>
+const hasNoAverage = (measure: MeasureName, { purchase_count: count }: Amounts): boolean =>
   measure === 'average_ticket_in_cents' && BigInt(count) === 0n;
 
-type ChangeProperties = {
-  readonly measure: MeasureName;
-  readonly current: TotalAmounts;
-  readonly shown: Loaded;
-};
+type ChangeProperties = { readonly measure: MeasureName; readonly report: Report };
 
-function Change({ measure, current, shown }: ChangeProperties) {
-  const { previous } = shown.data;
-  const { state, at } = shown.view;
-  const span = previousSpan(state, at);
-  if (previous === null || span === null) return <span class="card-change" />;
-  if (isMoney(measure) && !haveOneCurrency(current, previous)) {
-    return <span class="card-change">several currencies</span>;
+function Change({ measure, report }: ChangeProperties) {
+  const { totals } = report;
+  const { compared } = totals;
+  const span = spanOf(report.compared_period ?? { since: null, until: null }, report.timezone);
+  if (compared === undefined || span === null) return <span class="card-change" />;
+  if (isMoney(measure) && report.mixed_currencies) {
+    return <span class="card-change">{texts.totals.severalCurrencies}</span>;
   }
-  if (hasNoAverage(measure, current) || hasNoAverage(measure, previous)) {
+  if (hasNoAverage(measure, totals) || hasNoAverage(measure, compared)) {
     return <span class="card-change">–</span>;
   }
-  const [now, before] = [BigInt(current[measure]), BigInt(previous[measure])];
+  const [now, before] = [BigInt(totals[measure]), BigInt(compared[measure])];
   const change = changeBetween(now, before);
   if (change === null) {
-    return <span class="card-change">{now === 0n ? 'as before' : 'none before'}</span>;
+    return (
+      <span class="card-change">
+        {now === 0n ? texts.totals.asBefore : texts.totals.noneBefore}
+      </span>
+    );
   }
   const amount = isMoney(measure)
-    ? formatMoney(previous[measure], previous.currency)
-    : formatCount(previous[measure]);
-  const from = `${amount} in ${formatSpan(span, state.timezone)}`;
+    ? formatMoney(compared[measure], report.currency)
+    : formatCount(compared[measure]);
+  const from = texts.totals.from(amount, formatDays(span.days));
   return (
     <span class={`card-change ${directionOf(change)}`} title={from}>
       {formatChange(change)}
-      <span class="visually-hidden"> from {from}</span>
+      <span class="visually-hidden"> {from}</span>
     </span>
   );
 }

@@ -16,20 +16,6 @@ function offsetsOf(timeZone: string): ReturnType<typeof offsetReader> {
 const localTime = (instant: number, timeZone: string): number =>
   instant + offsetsOf(timeZone)(instant);
 
-const quarterMs = 900_000;
-/** Clocks change at quarters of an hour: one conversion serves all instants of a quarter. */
-const offsets = new Map<string, number>();
-
-/** The local time of an instant, such as `2026-01-31 23:59:59`. */
-export function localIso(instant: number, timeZone: string): string {
-  const quarter = Math.floor(instant / quarterMs) * quarterMs;
-  const key = `${timeZone} ${quarter}`;
-  const offset = offsets.get(key) ?? offsetsOf(timeZone)(quarter);
-  if (offsets.size > 100_000) offsets.clear();
-  offsets.set(key, offset);
-  return new Date(instant + offset).toISOString().slice(0, 19).replace('T', ' ');
-}
-
 export const dayAt = (instant: number, timeZone: string): string =>
   new Date(localTime(instant, timeZone)).toISOString().slice(0, 10);
 

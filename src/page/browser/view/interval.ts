@@ -1,4 +1,4 @@
-import { addDays, dayAt, startOfDay } from './calendar.ts';
+import { addDays, countDays, dayAt, startOfDay } from './calendar.ts';
 import type { Span } from './period.ts';
 
 const hourMs = 3_600_000;
@@ -21,9 +21,33 @@ function naturalEnd(start: number, name: string, timeZone: string): number {
   return startOfDay(`${inNextMonth.slice(0, 8)}01`, timeZone).getTime();
 }
 
+// 1970-01-05 was a Monday.
+export const mondayOf = (day: string): string =>
+  addDays(day, -((countDays('1970-01-05', day) - 1) % 7));
+
+/** The first instant of the hour, day, week or month that a day begins in. */
+function naturalStart(day: string, name: string, timeZone: string): number {
+  const month = `${day.slice(0, 8)}01`;
+  const first = name === 'month' ? month : name === 'week' ? mondayOf(day) : day;
+  return startOfDay(first, timeZone).getTime();
+}
+
+type Calendar = { readonly interval: string; readonly timezone: string };
+
+/** The first instants of the periods of a span. */
+export function startsOf({ days, end }: Span, { interval, timezone }: Calendar): string[] {
+  const starts: string[] = [];
+  let start = naturalStart(days.from, interval, timezone);
+  while (start < end) {
+    starts.push(new Date(start).toISOString());
+    start = naturalEnd(start, interval, timezone);
+  }
+  return starts;
+}
+
 export function intervalAt(
   startsAt: string,
-  { interval, timezone }: { readonly interval: string; readonly timezone: string },
+  { interval, timezone }: Calendar,
   span: Span | null,
   now: number,
 ): Interval {

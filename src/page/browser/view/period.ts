@@ -1,22 +1,13 @@
 import { maxPeriods } from '../../../domain/period-limit.ts';
 import { addDays, countDays, dayAt, endOfDay, startOfDay } from './calendar.ts';
 
-export const periods = {
-  last7: '7 days',
-  last30: '30 days',
-  last90: '90 days',
-  month: 'This month',
-  year: 'This year',
-  all: 'All time',
-  custom: 'Custom',
-} as const;
-export type PeriodName = keyof typeof periods;
-export const periodNames = Object.keys(periods) as PeriodName[];
+export const periodNames = ['last7', 'last30', 'last90', 'month', 'year', 'all', 'custom'] as const;
+export type PeriodName = (typeof periodNames)[number];
 
 /** The first and the last day. */
 export type Days = { readonly from: string; readonly to: string };
 
-/** Days, and the instant at which they end or, if they have not ended, up to which they are compared. */
+/** Days, and the instant at which they end or, if they are not over, up to which they have data. */
 export type Span = { readonly days: Days; readonly end: number };
 
 export type Selection = Days & { readonly period: PeriodName; readonly timezone: string };
@@ -53,62 +44,48 @@ export function currentSpan(selection: Selection, now: number): Span | null {
   const days = daysOf(selection, now);
   if (days === null) return null;
   const end = endOf(days.to, selection.timezone);
-  const isUnfinished = days.from <= dayAt(now, selection.timezone) && now < end;
-  return { days, end: isUnfinished ? now : end };
+  return { days, end: isPresent(days, selection.timezone, now) ? now : end };
 }
 
-/**
- * What the period is compared with: last month, last year, or as many days just before, up to the
- * same day and time of day.
- */
-export function previousSpan(selection: Selection, now: number): Span | null {
-  const current = currentSpan(selection, now);
-  if (current === null) return null;
-  const { timezone } = selection;
-  const { days, end } = current;
-  const lastDay = dayAt(end - 1, timezone);
-  const before = daysBefore(selection.period, days, lastDay);
-  const endOfBefore = endOf(before.to, timezone);
-  // A month or February that is shorter is compared as a whole.
-  const isShorter = before.isShorter || end === endOf(lastDay, timezone);
-  const elapsed = end - startOfDay(lastDay, timezone).getTime();
-  const sameTime = startOfDay(before.to, timezone).getTime() + elapsed;
-  return {
-    days: { from: before.from, to: before.to },
-    end: isShorter ? endOfBefore : Math.min(endOfBefore, sameTime),
-  };
+/** The bounds that a report states, as days; null for all time. */
+export function spanOf(
+  { since, until }: { readonly since: string | null; readonly until: string | null },
+  timeZone: string,
+): Span | null {
+  if (since === null || until === null) return null;
+  // Bounds are inclusive to the microsecond.
+  const end = Date.parse(until) + 1;
+  const days = { from: dayAt(Date.parse(since), timeZone), to: dayAt(end - 1, timeZone) };
+  return { days, end };
 }
 
-/** The days before, up to the one that corresponds to `lastDay`. */
-function daysBefore(
-  period: PeriodName,
-  { from, to }: Days,
-  lastDay: string,
-): Days & { readonly isShorter: boolean } {
-  const latest = addDays(from, -1);
-  if (period === 'year') {
-    const year = latest.slice(0, 4);
-    const isShorter = lastDay.endsWith('-02-29');
-    const day = isShorter ? `${year}-02-28` : `${year}${lastDay.slice(4)}`;
-    return { from: `${year}-01-01`, to: day, isShorter };
-  }
-  const first =
-    period === 'month' ? `${latest.slice(0, 8)}01` : addDays(from, -countDays(from, to));
-  const last = addDays(first, countDays(from, lastDay) - 1);
-  const isShorter = last > latest;
-  return { from: first, to: isShorter ? latest : last, isShorter };
+/** What a period is compared with. Each is a value of the parameter `compare_to`, or none. */
+export const comparisonNames = [
+  'previous_period',
+  'previous_month',
+  'previous_year',
+  'none',
+] as const;
+export type Comparison = (typeof comparisonNames)[number];
+
+export function defaultComparison(period: PeriodName): Comparison {
+  if (period === 'month') return 'previous_month';
+  return period === 'year' ? 'previous_year' : 'previous_period';
 }
 
-/** The parameters of days; without those after `end`, if it is given. */
-export const boundsOf = (days: Days | null, timeZone: string, end?: number) =>
+/** Whether a period has begun and is not over. */
+export function isPresent(days: Days, timeZone: string, now: number): boolean {
+  const today = dayAt(now, timeZone);
+  return days.from <= today && today <= days.to;
+}
+
+/** The parameters of days. */
+export const boundsOf = (days: Days | null, timeZone: string) =>
   days === null
     ? {}
     : {
         created_since: startOfDay(days.from, timeZone).toISOString(),
-        created_until:
-          end === undefined
-            ? endOfDay(days.to, timeZone)
-            : new Date(end - 1).toISOString().replace('Z', '999Z'),
+        created_until: endOfDay(days.to, timeZone),
       };
 
 const hoursOf: Readonly<Record<string, number>> = { hour: 1, day: 24, week: 168, month: 672 };

@@ -1,15 +1,20 @@
-import { pageLimits } from '../../../domain/purchase-query.ts';
-import { pathOf } from '../api/api.ts';
-import { boundsOf, daysOf, intervalFor, previousSpan } from './period.ts';
+import { pageLimits, seriesDimensions } from '../../../domain/purchase-query.ts';
+import { reportLimits } from '../../../domain/purchase-report.ts';
+import { pathOf } from '../api/path.ts';
+import { addDays, dayAt } from './calendar.ts';
+import { mondayOf } from './interval.ts';
+import { boundsOf, type Days, daysOf, intervalFor, isPresent } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
 
 /** The API requests of a view, as paths. Downloads and lines for `curl` have the same paths. */
 export type Requests = {
-  readonly ranking: string;
-  /** One series for each currency if the chart shows amounts of several. */
+  readonly totals: string;
+  /** A report, or a time series if the chart has a line for each group. */
   readonly series: string;
-  /** Null for all time, which nothing precedes. */
-  readonly previous: { readonly totals: string; readonly series: string } | null;
+  readonly ranking: string;
+  readonly customer_types: string;
+  readonly customers: string;
+  readonly cohorts: string;
   readonly currencies: string;
   readonly purchases: string;
   readonly parquet: string;
@@ -24,41 +29,63 @@ export type RequestContext = {
   readonly purchaseCount: number;
 };
 
+const cohortCount = 12;
+const bestCustomers = '10';
+
 /** By what the chart is split; null for one line. Amounts of several currencies stay apart. */
 function chartDimension(
   { measure, split, group_by }: ViewState,
   hasSeveralCurrencies: boolean,
 ): string | null {
   if (hasSeveralCurrencies && isMoney(measure)) return 'currency';
-  return split === 'groups' && group_by !== 'day' ? group_by : null;
+  return split === 'groups' && canSplit(group_by) ? group_by : null;
 }
 
+/** Whether the chart can have a line for each group of a dimension. */
+export const canSplit = (dimension: string): boolean =>
+  (seriesDimensions as readonly string[]).includes(dimension);
+
 export function requestsOf(state: ViewState, context: RequestContext): Requests {
-  const { timezone, group_by, group_limit, filters } = state;
+  const { timezone, filters } = state;
   const days = daysOf(state, context.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
-  const previous = previousSpan(state, context.at);
-  const before = previous && boundsOf(previous.days, timezone, previous.end);
-  const interval = state.interval === 'auto' ? intervalFor(days) : state.interval;
-  const stats = (parameters: object) => pathOf('/purchases/stats', { ...parameters });
-  const series = (parameters: object) =>
-    pathOf('/purchases/timeseries', { interval, timezone, ...parameters });
-  const dimension = chartDimension(state, context.hasSeveralCurrencies);
+  const reported = reportedSelection(state, days, context.at);
+  const report = (parameters: object) =>
+    pathOf('/purchases/report', { ...parameters, timezone, ...reported });
   const file = (parameters: object) => pathOf('/purchases/export', { ...selection, ...parameters });
+  const interval = state.interval === 'auto' ? intervalFor(days) : state.interval;
+  const dimension = chartDimension(state, context.hasSeveralCurrencies);
   return {
-    ranking: stats({ group_by, group_limit, timezone, ...selection }),
-    series: series({
-      ...(dimension === null ? {} : { group_by: dimension, group_limit: '5' }),
+    totals: report({}),
+    series:
+      dimension === null
+        ? report({ group_by: interval, limit: String(reportLimits.max) })
+        : pathOf('/purchases/timeseries', {
+            interval,
+            timezone,
+            group_by: dimension,
+            group_limit: '5',
+            ...selection,
+          }),
+    ranking: report(rankingParameters(state)),
+    customer_types: report({ group_by: 'customer_type', order_by: 'customer_type' }),
+    // Not compared: customers of the compared time alone are not the best ones of the period.
+    customers: pathOf('/purchases/report', {
+      group_by: 'customer',
+      measures: 'revenue_in_cents,purchase_count',
+      order_by: context.hasSeveralCurrencies ? '-purchase_count' : '-revenue_in_cents',
+      limit: bestCustomers,
+      timezone,
       ...selection,
     }),
-    previous:
-      before === null
-        ? null
-        : {
-            totals: stats({ group_by, group_limit: '50', timezone, ...selection, ...before }),
-            series: series({ ...selection, ...before }),
-          },
-    currencies: stats({ group_by: 'currency', ...selection }),
+    cohorts: pathOf('/purchases/cohorts', {
+      interval: state.cohort_interval,
+      periods: String(cohortCount),
+      timezone,
+      ...filters,
+      ...boundsOf(daysOfCohorts(state, days, context.at), timezone),
+    }),
+    currencies: report({ group_by: 'currency', order_by: '-purchase_count' }),
     purchases: pathOf('/purchases', {
       limit: String(Math.min(context.purchaseCount, pageLimits.max)),
       ...selection,
@@ -66,6 +93,43 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
     parquet: file({ format: 'parquet' }),
     all: file({ format: 'csv_excel', amounts: 'units' }),
   };
+}
+
+/** The time and filters of reports. A present period has no end, so it ends with the data. */
+function reportedSelection(
+  { compare_to, timezone, filters }: ViewState,
+  days: Days | null,
+  at: number,
+) {
+  const bounds = boundsOf(days, timezone);
+  if (days === null || compare_to === 'none') return { ...bounds, ...filters };
+  const { created_since } = bounds;
+  return {
+    compare_to,
+    ...(isPresent(days, timezone, at) ? { created_since } : bounds),
+    ...filters,
+  };
+}
+
+/** The largest first: of an average, by revenue. */
+function rankingParameters({ group_by, then_by, group_limit, measure }: ViewState) {
+  return {
+    group_by: then_by === 'none' ? group_by : `${group_by},${then_by}`,
+    order_by: measure === 'average_ticket_in_cents' ? '-revenue_in_cents' : `-${measure}`,
+    limit: group_limit,
+  };
+}
+
+/** The days of the last cohorts, from the first one's beginning: a short period has too few. */
+function daysOfCohorts({ cohort_interval, timezone }: ViewState, days: Days | null, at: number) {
+  const to = days?.to ?? dayAt(at, timezone);
+  const before = cohortCount - 1;
+  if (cohort_interval === 'week') return { from: mondayOf(addDays(to, -7 * before)), to };
+  const months = cohort_interval === 'month' ? 1 : 3;
+  const month = Number(to.slice(5, 7)) - 1;
+  const first = month - (month % months) - before * months;
+  const from = new Date(Date.UTC(Number(to.slice(0, 4)), first, 1)).toISOString().slice(0, 10);
+  return { from, to };
 }
 
 /** The most frequent values of a label in the period, whatever the filters are. */

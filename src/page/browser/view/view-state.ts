@@ -1,7 +1,13 @@
-import { statsDimensions } from '../../../domain/purchase-query.ts';
+import { trackingLabels } from '../../../domain/purchase.ts';
 import { browserTimeZone, isDay, isTimeZone } from './calendar.ts';
 import { filters } from './filters.ts';
-import { type PeriodName, periodNames } from './period.ts';
+import {
+  type Comparison,
+  comparisonNames,
+  defaultComparison,
+  type PeriodName,
+  periodNames,
+} from './period.ts';
 
 /** What the dashboard shows. It is in the URL after `#`, which browsers send to no server. */
 export type ViewState = {
@@ -10,25 +16,47 @@ export type ViewState = {
   readonly from: string;
   readonly to: string;
   readonly timezone: string;
+  /** All time is compared with nothing, whatever this is. */
+  readonly compare_to: Comparison;
   readonly group_by: string;
+  /** The second dimension of the ranking, or `none`. */
+  readonly then_by: string;
   readonly group_limit: '10' | '50';
   readonly interval: string;
   readonly measure: MeasureName;
   /** The lines of the chart: one, or one for each of the largest groups of the ranking. */
   readonly split: 'none' | 'groups';
-  /** Values by the name of the filter. */
+  readonly cohort_interval: CohortInterval;
+  /** If purchases have several currencies and no filter selects one: whether the page selects the most frequent. */
+  readonly currencies: 'one' | 'all';
+  /** Values by the name of the filter. Without `status`, purchases of every payment status. */
   readonly filters: Readonly<Record<string, string>>;
 };
 
-export const intervals = {
-  auto: 'Automatic',
-  hour: 'Hour',
-  day: 'Day',
-  week: 'Week',
-  month: 'Month',
-} as const;
+/** The dimensions of the ranking. Each is a dimension of reports. */
+export const rankingDimensions: readonly string[] = [
+  ...trackingLabels,
+  'platform',
+  'status',
+  'currency',
+  'customer_type',
+  'shipping_status',
+  'weekday',
+  'hour_of_day',
+  'day',
+];
 
-export function readState(hash = location.hash): ViewState {
+export const intervals = ['auto', 'hour', 'day', 'week', 'month'] as const;
+
+export const cohortIntervals = ['week', 'month', 'quarter'] as const;
+export type CohortInterval = (typeof cohortIntervals)[number];
+
+/** The payment statuses that the page counts unless its user chooses others. */
+export const defaultStatus = 'paid';
+/** In the URL, for no filter by status. */
+const allStatuses = 'all';
+
+export function readState(hash: string): ViewState {
   const given = new URLSearchParams(hash.replace(/^#/, ''));
   const oneOf = (name: string, values: readonly string[], initial: string) => {
     const value = given.get(name) ?? initial;
@@ -39,20 +67,28 @@ export function readState(hash = location.hash): ViewState {
     return isDay(value) ? value : '';
   };
   const timezone = given.get('timezone') ?? '';
+  const period = oneOf('period', periodNames, 'last30') as PeriodName;
+  const group_by = oneOf('group_by', rankingDimensions, 'utm_source');
+  const otherDimensions = rankingDimensions.filter((name) => name !== group_by);
   return {
-    period: oneOf('period', periodNames, 'last30') as PeriodName,
+    period,
     from: day('from'),
     to: day('to'),
     timezone: isTimeZone(timezone) ? timezone : browserTimeZone(),
-    group_by: oneOf('group_by', statsDimensions, 'utm_source'),
+    compare_to: oneOf('compare_to', comparisonNames, defaultComparison(period)) as Comparison,
+    group_by,
+    then_by: oneOf('then_by', ['none', ...otherDimensions], 'none'),
     group_limit: oneOf('group_limit', ['10', '50'], '10') as '10' | '50',
-    interval: oneOf('interval', Object.keys(intervals), 'auto'),
+    interval: oneOf('interval', intervals, 'auto'),
     measure: oneOf('measure', measureNames, 'revenue_in_cents') as MeasureName,
     split: oneOf('split', ['none', 'groups'], 'none') as ViewState['split'],
+    currencies: oneOf('currencies', ['one', 'all'], 'one') as ViewState['currencies'],
+    cohort_interval: oneOf('cohort_interval', cohortIntervals, 'month') as CohortInterval,
     filters: Object.fromEntries(
       filters.flatMap(({ name }) => {
-        const value = given.get(name) ?? '';
-        return value === '' ? [] : [[name, value]];
+        const value = given.get(name) ?? (name === 'status' ? defaultStatus : '');
+        const isNone = value === '' || (name === 'status' && value === allStatuses);
+        return isNone ? [] : [[name, value]];
       }),
     ),
   };
@@ -66,17 +102,10 @@ export const measureNames = [
 ] as const;
 export type MeasureName = (typeof measureNames)[number];
 
-export const measureLabels: Readonly<Record<MeasureName, string>> = {
-  revenue_in_cents: 'Revenue',
-  purchase_count: 'Purchases',
-  customer_count: 'Customers',
-  average_ticket_in_cents: 'Average ticket',
-};
-
 export const isMoney = (measure: MeasureName): boolean => measure.endsWith('_in_cents');
 
 /** The time zone is always included, so a shared link shows the same days everywhere. */
 export function hashOf({ filters: values, from, to, ...state }: ViewState): string {
   const dates = state.period === 'custom' ? { from, to } : {};
-  return `#${new URLSearchParams({ ...state, ...dates, ...values })}`;
+  return `#${new URLSearchParams({ ...state, ...dates, status: allStatuses, ...values })}`;
 }

@@ -1,0 +1,40 @@
+import { texts } from '../language/language.ts';
+import { defaultStatus } from '../view/view-state.ts';
+import { useDashboard } from './dashboard-state.ts';
+
+/** Counts paid purchases alone, or those of every payment status. A filter may select others. */
+export function StatusSwitch() {
+  const { state, change } = useDashboard();
+  const { status, ...others } = state.filters;
+  const choices = [
+    {
+      id: 'only-paid',
+      label: texts.statusSwitch.paid,
+      isChosen: status === defaultStatus,
+      filters: { status: defaultStatus, ...others },
+    },
+    {
+      id: 'all-statuses',
+      label: texts.statusSwitch.all,
+      isChosen: status === undefined,
+      filters: others,
+    },
+  ];
+  return (
+    <fieldset class="segmented">
+      <legend class="visually-hidden">{texts.dimensions.status}</legend>
+      {choices.map(({ id, label, isChosen, filters }) => (
+        <label key={id}>
+          <input
+            id={id}
+            type="radio"
+            name="payment-status"
+            checked={isChosen}
+            onChange={() => change({ filters })}
+          />
+          <span>{label}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,132 @@
+import type { Cohort, Cohorts } from '../api/responses.ts';
+import { Select } from '../components/controls.tsx';
+import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
+import { NotLoaded, Panel } from '../dashboard/panel.tsx';
+import { cohortLabel } from '../display/cohort-label.ts';
+import { formatAlignedShare, formatCount, formatCounted } from '../display/format.ts';
+import { intervalLabel } from '../display/interval-label.ts';
+import { texts } from '../language/language.ts';
+import { type CohortInterval, cohortIntervals } from '../view/view-state.ts';
+import { averageRetention, type Retention, retentionOf } from './retention.ts';
+
+/** Whether customers come back, by the period of their first purchase. */
+export function CohortPanel() {
+  const { parts, state, change } = useDashboard();
+  const interval = (
+    <label class="inline" for="cohort-interval">
+      <span id="cohort-interval-label">{texts.series.by}</span>
+      <Select
+        id="cohort-interval"
+        aria-labelledby="cohorts-title cohort-interval-label"
+        value={state.cohort_interval}
+        options={cohortIntervals.map((value) => ({ value, label: intervalLabel(value) }))}
+        onSelect={(value) => change({ cohort_interval: value as CohortInterval })}
+      />
+    </label>
+  );
+  return (
+    <Panel kind="cohorts" part={parts.cohorts} title={texts.cohorts.title} controls={interval}>
+      <p class="hint">{texts.cohorts.hints[state.cohort_interval]}</p>
+      <div id="cohorts" data-focus-next="#cohorts-title">
+        {parts.cohorts && <CohortTable part={parts.cohorts} />}
+      </div>
+    </Panel>
+  );
+}
+
+function CohortTable({ part: { value } }: { readonly part: Part<Cohorts> }) {
+  if (value === null) return <NotLoaded />;
+  const { rows, interval, timezone } = value;
+  if (rows.length === 0) return <p class="empty">{texts.customers.none}</p>;
+  const count = Math.max(...rows.map(({ periods }) => periods.length - 1));
+  const later = texts.cohorts.later[interval as CohortInterval];
+  const indexes = Array.from({ length: count }, (_, index) => index);
+  const largest = Math.max(...rows.flatMap(retentionOf).map(({ share }) => share));
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls only what has the focus.
+    <section class="scroll" tabIndex={0} aria-label={texts.cohorts.list}>
+      <table class="cohorts">
+        <thead>
+          <tr>
+            <th scope="col">{texts.cohorts.first}</th>
+            <th scope="col" class="number">
+              {texts.measures.customer_count}
+            </th>
+            {indexes.map((index) => (
+              <th key={index} scope="col" class="number">
+                <span aria-hidden="true">+{index + 1}</span>
+                <span class="visually-hidden">{formatCounted(index + 1, later)}</span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.cohort}>
+              <th scope="row">{cohortLabel(row.cohort, interval, timezone)}</th>
+              <td class="number">{formatCount(row.customer_count)}</td>
+              <Cells row={row} indexes={indexes} largest={largest} />
+            </tr>
+          ))}
+          <Average rows={rows} indexes={indexes} />
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+type CellsProperties = {
+  readonly row: Cohort;
+  readonly indexes: readonly number[];
+  /** The share of the darkest cell. */
+  readonly largest: number;
+};
+
+function Cells({ row, indexes, largest }: CellsProperties) {
+  const retention = retentionOf(row);
+  return indexes.map((index) => {
+    const one = retention[index];
+    return one === undefined ? <td key={index} /> : <Cell key={index} largest={largest} {...one} />;
+  });
+}
+
+function Cell({
+  share,
+  customerCount,
+  isComplete,
+  largest,
+}: Retention & { readonly largest: number }) {
+  const heat = largest > 0 ? share / largest : 0;
+  return (
+    <td
+      class={isComplete ? 'heat number' : 'heat number present'}
+      style={{ '--heat': `${Math.round(100 * heat)}%` }}
+      title={formatCounted(customerCount, texts.cohorts.customers)}
+    >
+      {formatAlignedShare(share)}
+      {!isComplete && <span class="visually-hidden"> {texts.series.untilNow}</span>}
+    </td>
+  );
+}
+
+/** Without periods that are not over. */
+function Average({
+  rows,
+  indexes,
+}: Omit<CellsProperties, 'row' | 'largest'> & { readonly rows: readonly Cohort[] }) {
+  const size = rows.reduce((sum, { customer_count: count }) => sum + Number(count), 0);
+  return (
+    <tr class="average">
+      <th scope="row">{texts.cohorts.all}</th>
+      <td class="number">{formatCount(size)}</td>
+      {indexes.map((index) => {
+        const share = averageRetention(rows, index);
+        return (
+          <td key={index} class="number">
+            {share === null ? '–' : formatAlignedShare(share)}
+          </td>
+        );
+      })}
+    </tr>
+  );
+}

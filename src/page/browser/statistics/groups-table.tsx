@@ -1,0 +1,146 @@
+import type { Report, ReportRow } from '../api/responses.ts';
+import { Table } from '../components/table.tsx';
+import { dimensionLabel, groupLabel } from '../display/dimensions.ts';
+import { formatChange, formatCount, formatMoney, formatShare } from '../display/format.ts';
+import { texts } from '../language/language.ts';
+import { isMoney, type MeasureName } from '../view/view-state.ts';
+import { changeBetween, directionOf } from './change.ts';
+
+const columnNames: Readonly<Record<MeasureName, string>> = {
+  ...texts.measures,
+  average_ticket_in_cents: texts.ranking.averageTicket,
+};
+
+export type GroupsProperties = {
+  readonly label: string;
+  readonly report: Report;
+  /** The measure of changes and of the first column. */
+  readonly measure: MeasureName;
+  readonly others: readonly MeasureName[];
+  /** What a click on a row does; null if nothing. */
+  onSelect(row: ReportRow): (() => void) | null;
+};
+
+/** The rows of a report, with their changes and shares. */
+export function GroupsTable({ label, report, measure, others, onSelect }: GroupsProperties) {
+  const shown = { report, measure, others: others.filter((name) => name !== measure) };
+  return (
+    <Table label={label} columns={columnsOf(shown)}>
+      {report.rows.map((row) => (
+        <Row
+          key={JSON.stringify(report.group_by.map((name) => row[name]))}
+          row={row}
+          select={onSelect(row)}
+          {...shown}
+        />
+      ))}
+    </Table>
+  );
+}
+
+type Shown = Pick<GroupsProperties, 'report' | 'measure' | 'others'>;
+
+/** The measure of bars and shares: averages and customers have no share. */
+const summableOf = (measure: MeasureName): MeasureName =>
+  measure === 'purchase_count' ? measure : 'revenue_in_cents';
+
+/** Periods have no change: no day is in both times. */
+const hasChange = ({ group_by, compared_period }: Report): boolean =>
+  compared_period !== null && !group_by.includes('day');
+
+/** Amounts of different currencies have no common scale. */
+const hasScale = ({ mixed_currencies: isMixed }: Report, measure: MeasureName): boolean =>
+  !isMixed || !isMoney(measure);
+
+/** The share of a row in the total. Null if it has none. */
+function shareOf(report: Report, row: ReportRow, measure: MeasureName): number | null {
+  const [value, total] = [Number(row[measure]), Number(report.totals[measure])];
+  return hasScale(report, measure) && total > 0 ? value / total : null;
+}
+
+function columnsOf({ report, measure, others }: Shown) {
+  const change = texts.ranking.changeOf(texts.measures[measure]);
+  const share = texts.ranking.shareOf(texts.measures[summableOf(measure)]);
+  const number = (name: string, title?: string) => ({
+    name,
+    isNumber: true,
+    ...(title === undefined ? {} : { title }),
+  });
+  return [
+    { name: report.group_by.map(dimensionLabel).join(', ') },
+    number(columnNames[measure]),
+    ...(hasChange(report) ? [number(texts.ranking.change, change)] : []),
+    number(texts.ranking.share, share),
+    ...others.map((name) => number(columnNames[name])),
+  ];
+}
+
+type RowProperties = Shown & { readonly row: ReportRow; readonly select: (() => void) | null };
+
+function Row({ report, measure, others, row, select }: RowProperties) {
+  const currency = report.group_by.includes('currency')
+    ? (row.currency as string | null)
+    : report.currency;
+  const summable = summableOf(measure);
+  const value = Number(row[summable]);
+  const largest = Math.max(...report.rows.map((one) => Number(one[summable])));
+  const width = largest > 0 ? Math.max(0, (100 * value) / largest) : 0;
+  const share = shareOf(report, row, summable);
+  const textOf = (name: MeasureName) =>
+    isMoney(name) ? formatMoney(row[name], currency) : formatCount(row[name]);
+  const details = [
+    [texts.ranking.share, share === null ? '–' : formatShare(share)] as const,
+    ...others.map((name) => [columnNames[name], textOf(name)] as const),
+  ];
+  return (
+    <tr class={select === null ? undefined : 'selectable'}>
+      <th scope="row">
+        <Name report={report} row={row} select={select} />
+        {hasScale(report, summable) && <span class="bar" style={{ width: `${width}%` }} />}
+      </th>
+      <td class="number">{textOf(measure)}</td>
+      {hasChange(report) && <Change change={changeOf(report, row, measure)} />}
+      {/* Narrow windows show these below the others, with the names of the columns. */}
+      {details.map(([name, text]) => (
+        <td key={name} class="number" data-name={name}>
+          {text}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+function Change({ change }: { readonly change: number | string }) {
+  if (typeof change === 'string') return <td class="number">{change}</td>;
+  return <td class={`number ${directionOf(change)}`}>{formatChange(change)}</td>;
+}
+
+/** Text if there is nothing to compare with. */
+function changeOf(report: Report, row: ReportRow, measure: MeasureName): number | string {
+  const { compared } = row;
+  if (compared === undefined) return '–';
+  if (!hasScale(report, measure) && !report.group_by.includes('currency')) return '–';
+  if (BigInt(compared.purchase_count) === 0n) return texts.ranking.new;
+  return changeBetween(BigInt(row[measure]), BigInt(compared[measure])) ?? '–';
+}
+
+type NameProperties = Pick<RowProperties, 'report' | 'row' | 'select'>;
+
+/** The values of the dimensions. The button covers its row (tables.css). */
+function Name({ report, row, select }: NameProperties) {
+  const labels = report.group_by.map((name) => groupLabel(name, row[name], report.timezone));
+  const text = labels.map((label, index) =>
+    index === 0 ? label : <span class="line muted">{label}</span>,
+  );
+  if (select === null) return <span>{text}</span>;
+  return (
+    <button
+      type="button"
+      class="link"
+      title={texts.ranking.showOnly(labels.join(', '))}
+      onClick={select}
+    >
+      {text}
+    </button>
+  );
+}
