@@ -19,10 +19,17 @@ export const intervalMonths = { month: 1, quarter: 3, year: 12 } as const;
 export const isOfMonths = (interval: Interval): interval is keyof typeof intervalMonths =>
   interval in intervalMonths;
 
-/** The time zone of a time series; UTC if undefined. */
+/** The days with which weeks may begin, and how many days before Monday these are. */
+const daysBeforeMonday = { monday: 0n, sunday: 1n, saturday: 2n } as const;
+export type WeekStart = keyof typeof daysBeforeMonday;
+export const weekStarts = ['monday', 'sunday', 'saturday'] as const satisfies WeekStart[];
+
 export type PeriodCalendar = {
   readonly interval: Interval;
+  /** UTC if undefined. */
   readonly timeZone?: string | undefined;
+  /** The day with which weeks begin; Monday if undefined. */
+  readonly weekStart?: WeekStart | undefined;
 };
 
 /** A period, and its first instant (microseconds since 1970). */
@@ -42,15 +49,20 @@ export class TooManyPeriodsError extends Error {
 
 /**
  * The offsets by which keys of periods are computed, between two instants (inclusive). Hours keep
- * only what an offset has beyond whole hours: the hour that clocks repeat is two periods.
+ * only what an offset has beyond whole hours: the hour that clocks repeat is two periods. Weeks that
+ * begin before Monday are those of clocks that are days ahead.
  */
 export async function periodOffsets(
-  { interval, timeZone }: PeriodCalendar,
+  { interval, timeZone, weekStart = 'monday' }: PeriodCalendar,
   from: bigint,
   to: bigint,
 ): Promise<ZoneOffset[]> {
-  if (timeZone === undefined) return [{ offset: 0n, until: null }];
+  const ahead = interval === 'week' ? daysBeforeMonday[weekStart] * day : 0n;
+  if (timeZone === undefined) return [{ offset: ahead, until: null }];
   const offsets = await zoneOffsets(timeZone, from, to);
+  if (interval === 'week') {
+    return offsets.map(({ offset, until }) => ({ offset: offset + ahead, until }));
+  }
   if (interval !== 'hour') return offsets;
   return offsets.map(({ offset, until }) => ({ offset: ((offset % hour) + hour) % hour, until }));
 }
@@ -97,8 +109,8 @@ export async function periodsBetween(
   const beginning = (key: number) => localStart(interval, key) + earliestInstant;
   const offsets = await periodOffsets(
     calendar,
-    beginning(first) - 2n * day,
-    beginning(last + 1) + 2n * day,
+    beginning(first) - 4n * day,
+    beginning(last + 1) + 4n * day,
   );
   const periods: Period[] = [];
   for (let key = first; key <= last; key += 1) {

@@ -1,3 +1,4 @@
+import type { WeekStart } from './period.ts';
 import { type LabelDimension, labelDimensions, type PurchaseFilters } from './purchase-query.ts';
 
 /** Sums over matching purchases, by several dimensions: an addition to the specification. */
@@ -71,6 +72,7 @@ export type PurchaseReportQuery = {
   readonly groupBy: readonly ReportDimension[];
   /** The canonical name of a time zone; UTC if undefined. */
   readonly timeZone?: string | undefined;
+  readonly weekStart?: WeekStart | undefined;
   /** Ties: the dimensions in their order, ascending. Missing values are last. */
   readonly orderBy: ReportOrder;
   /** 1 to 1,000. */
@@ -122,6 +124,7 @@ export type PurchaseCohortsQuery = {
   /** A dimension of first purchases. */
   readonly groupBy?: LabelDimension | undefined;
   readonly timeZone?: string | undefined;
+  readonly weekStart?: WeekStart | undefined;
   /** How many periods to follow each cohort for, with the first; 1 to 60. */
   readonly periods: number;
 };

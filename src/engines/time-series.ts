@@ -50,7 +50,7 @@ export async function withInterval(
   query: PurchaseTimeSeriesQuery,
   readDays: (calendar: PeriodCalendar) => Promise<PeriodRange | null>,
 ): Promise<PeriodsQuery> {
-  const { interval, timeZone, filters } = query;
+  const { interval, timeZone, weekStart, filters } = query;
   if (interval !== 'auto') return { ...query, interval };
   const days = { interval: 'day', timeZone } as const;
   const isBounded = filters.createdSince !== undefined && filters.createdUntil !== undefined;
@@ -60,7 +60,7 @@ export async function withInterval(
   const since = filters.createdSince ?? (await instantOf(found?.first)) ?? 0n;
   const until = filters.createdUntil ?? (await instantOf(found?.last)) ?? since;
   for (const each of intervals) {
-    const calendar = { interval: each, timeZone };
+    const calendar = { interval: each, timeZone, weekStart };
     const count = (await periodKeyAt(calendar, until)) - (await periodKeyAt(calendar, since)) + 1;
     // The last day, of which only the beginning is known, has 24 hours or 25.
     if (count + (isBounded || each !== 'hour' ? 0 : 24) <= maxAutoPeriods) {

@@ -65,6 +65,25 @@ describe('the periods of a time series', () => {
     expect(starts).toEqual(expected.map((day) => `${day}T00:00:00.000000Z`));
   });
 
+  it.each([
+    ['monday', '2025-12-29', '2026-01-05'],
+    ['sunday', '2025-12-28', '2026-01-04'],
+    ['saturday', '2025-12-27', '2026-01-03', '2026-01-10'],
+  ] as const)('are weeks that begin on %s', async (weekStart, ...expected) => {
+    for (const [timeZone, time] of [
+      [undefined, '00:00:00'],
+      ['America/Sao_Paulo', '03:00:00'],
+    ] as const) {
+      const calendar = { interval: 'week', timeZone, weekStart } as const;
+      const first = await periodKeyAt(calendar, instant(`2026-01-01T${time}Z`));
+      const last = await periodKeyAt(calendar, instant(`2026-01-10T${time}Z`));
+      const starts = await periodsBetween(calendar, first, last);
+      expect(starts.map(({ startsAt }) => formatInstant(startsAt))).toEqual(
+        expected.map((day) => `${day}T${time}.000000Z`),
+      );
+    }
+  });
+
   it('are hours of 60 minutes, except if the clocks change by half an hour', async () => {
     const lengths = async (zone: string, from: string, to: string) => {
       const starts = await periods('hour', from, to, zone);

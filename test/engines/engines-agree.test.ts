@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { earliestInstant, latestInstant, parseInstant } from '../../src/domain/instant.ts';
-import { intervals, TooManyPeriodsError } from '../../src/domain/period.ts';
+import { intervals, TooManyPeriodsError, weekStarts } from '../../src/domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/purchase.ts';
 import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import {
@@ -87,6 +87,7 @@ function reports(
         shape,
         limit: fc.integer({ min: 1, max: 60 }),
         timeZone: fc.constantFrom('America/Sao_Paulo', 'Asia/Kathmandu', 'Australia/Lord_Howe'),
+        weekStart: fc.constantFrom(...weekStarts),
         compareTo: fc.constantFrom(...comparisons),
       },
       { requiredKeys: ['filters', 'bounds', 'shape', 'limit'] },
@@ -231,6 +232,7 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
           filters: bounded.map(([others, between]) => ({ ...others, ...between })),
           interval: fc.constantFrom(...intervals),
           timeZone: fc.constantFrom('America/Sao_Paulo', 'Asia/Kathmandu', 'Australia/Lord_Howe'),
+          weekStart: fc.constantFrom(...weekStarts),
           groupBy: fc.constantFrom(...seriesDimensions),
           groupLimit: fc.integer({ min: 1, max: 50 }),
         },
@@ -271,6 +273,7 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
           filters: filters(),
           interval: fc.constantFrom(...cohortIntervals),
           timeZone: fc.constantFrom('America/Sao_Paulo', 'Asia/Kathmandu'),
+          weekStart: fc.constantFrom(...weekStarts),
           groupBy: fc.constantFrom(...labelDimensions),
           periods: fc.integer({ min: 1, max: 60 }),
         },

@@ -114,6 +114,10 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: ['UTC', 'Etc%2FUTC', 'Etc/GMT+3', 'Etc/GMT%2B3', 'America/Sao_Paulo', 'brazil/east'],
     refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],
   },
+  week_start: {
+    accepted: ['monday', 'sunday', 'saturday'],
+    refused: ['', 'Sunday', 'friday', '7', 'monday,sunday'],
+  },
   format: { accepted: ['csv', 'ndjson', 'arrow'], refused: ['', 'CSV', 'xml', 'text/csv'] },
   separator: { accepted: ['comma', 'semicolon'], refused: ['', ',', ';', 'tab', 'Comma'] },
   decimal: { accepted: ['point', 'comma'], refused: ['', '.', ',', 'semicolon'] },

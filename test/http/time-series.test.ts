@@ -109,6 +109,18 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     ]);
   });
 
+  it.each([
+    ['', '2026-03-30'],
+    ['&week_start=monday', '2026-03-30'],
+    ['&week_start=sunday', '2026-03-29'],
+    ['&week_start=saturday', '2026-03-28'],
+  ])('begins weeks as asked for by "%s"', async (start, first) => {
+    await store();
+    const query = `interval=week&created_since=2026-03-31T00:00:00Z${start}`;
+    const { series } = (await get(query)).json();
+    expect(series[0].periods[0].starts_at).toBe(`${first}T00:00:00.000000Z`);
+  });
+
   it('is available as CSV, with a row for each period of each series', async () => {
     await store();
     const query = 'interval=month&group_by=platform';

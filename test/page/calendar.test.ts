@@ -71,7 +71,7 @@ describe('a period of the page', () => {
     ['month', '2025-12-31', '2026-03-01'],
   ] as const)('has every %s from %s to %s', async (interval, from, to) => {
     const timezone = 'America/Sao_Paulo';
-    const calendar = { interval, timeZone: timezone };
+    const calendar = { interval, timeZone: timezone, weekStart: 'sunday' } as const;
     const end = startOfDay(addDays(to, 1), timezone).getTime();
     const keyAt = (instant: number) => periodKeyAt(calendar, BigInt(instant) * 1000n);
     const first = await keyAt(startOfDay(from, timezone).getTime());
@@ -96,8 +96,8 @@ describe('the chart', () => {
   it('names periods by the days that they have', () => {
     expect(name('month', '2026-10-01T00:00:00Z')).toBe('Oct 2026');
     expect(name('month', '2026-11-01T00:00:00Z')).toBe('Nov 1 – 26, 2026, until 3:00 PM');
-    expect(name('week', '2025-12-29T00:00:00Z')).toBe('Jan 1 – 4, 2026');
-    expect(name('week', '2026-11-23T00:00:00Z')).toBe('Nov 23 – 26, 2026, until 3:00 PM');
+    expect(name('week', '2025-12-28T00:00:00Z')).toBe('Jan 1 – 3, 2026');
+    expect(name('week', '2026-11-22T00:00:00Z')).toBe('Nov 22 – 26, 2026, until 3:00 PM');
     expect(name('day', '2026-11-25T00:00:00Z')).toBe('Nov 25, 2026');
     expect(name('day', '2026-11-26T00:00:00Z', 'all')).toBe('Nov 26, 2026, until 3:00 PM');
     expect(name('hour', '2026-11-26T14:00:00Z')).toBe('Nov 26, 2:00 PM');
@@ -189,7 +189,7 @@ it('requests a present period without an end, so that equal times are compared',
 });
 
 it.each([
-  ['week', '2026-09-07'],
+  ['week', '2026-09-06'],
   ['month', '2025-12-01'],
   ['quarter', '2024-01-01'],
 ])('requests twelve whole cohorts by %s, the last of which goes on', (interval, first) => {

@@ -60,9 +60,9 @@ export async function purchaseCohorts(
   query: PurchaseCohortsQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchaseCohorts> {
-  const { filters, interval, groupBy, timeZone } = query;
+  const { filters, interval, groupBy, timeZone, weekStart } = query;
   const { paymentStatuses, ...others } = filters;
-  const ofAll = { filters: { paymentStatuses }, timeZone };
+  const ofAll = { filters: { paymentStatuses }, timeZone, weekStart };
   const reader: CohortReader = {
     dialect,
     totals: (filters) => purchaseStats(clickhouse, generation, { filters, groupLimit: 1 }, signal),
@@ -85,7 +85,7 @@ const label = (name: string): DimensionSql => ({ key: raw(name), isText: true })
 function dimensionsOf(
   clickhouse: ClickHouse,
   generation: LoadGeneration,
-  { filters, timeZone }: Pick<SideQuery, 'filters' | 'timeZone'>,
+  { filters, timeZone, weekStart }: Pick<SideQuery, 'filters' | 'timeZone' | 'weekStart'>,
   signal: AbortSignal | undefined,
 ): DimensionSource {
   const offsetsOf = async (calendar: PeriodCalendar): Promise<readonly ZoneOffset[]> => {
@@ -94,7 +94,7 @@ function dimensionsOf(
   };
   return {
     period: async (interval) => ({
-      key: periodKey(interval, await offsetsOf({ interval, timeZone })),
+      key: periodKey(interval, await offsetsOf({ interval, timeZone, weekStart })),
     }),
     localUnits: async (unit) => localUnits(await offsetsOf({ interval: 'day', timeZone }), unit),
     label,

@@ -69,10 +69,10 @@ export async function purchaseCohorts(
 async function cohortSource(
   connection: pg.ClientBase,
   organizationId: bigint,
-  { filters, interval, groupBy, timeZone }: PurchaseCohortsQuery,
+  { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
 ): Promise<CohortSource> {
   const { paymentStatuses, ...others } = filters;
-  const ofAll = { filters: { paymentStatuses }, timeZone };
+  const ofAll = { filters: { paymentStatuses }, timeZone, weekStart };
   return {
     parts: [{ sign: 1, purchases: withFirsts(organizationId, filters), condition: sql`true` }],
     isWon: purchasesMatching(organizationId, others),
@@ -121,7 +121,7 @@ async function sideOf(
 function dimensionsOf(
   connection: pg.ClientBase,
   organizationId: bigint,
-  { filters, timeZone }: Pick<SideQuery, 'filters' | 'timeZone'>,
+  { filters, timeZone, weekStart }: Pick<SideQuery, 'filters' | 'timeZone' | 'weekStart'>,
 ): DimensionSource {
   const offsetsOf = async (calendar: PeriodCalendar) => {
     const bounds = await readTimeBounds(connection, organizationId, filters);
@@ -129,7 +129,7 @@ function dimensionsOf(
   };
   return {
     period: async (interval) => ({
-      key: periodKey(interval, await offsetsOf({ interval, timeZone })),
+      key: periodKey(interval, await offsetsOf({ interval, timeZone, weekStart })),
     }),
     localUnits: async (unit) =>
       localUnits(await offsetsOf({ interval: 'day', timeZone }), intervalLengths[unit]),

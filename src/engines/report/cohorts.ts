@@ -43,8 +43,8 @@ export async function purchaseCohorts(
   query: PurchaseCohortsQuery,
   asOf: bigint,
 ): Promise<PurchaseCohorts> {
-  const { interval, timeZone, filters } = query;
-  const calendar = { interval, timeZone };
+  const { interval, timeZone, weekStart, filters } = query;
+  const calendar = { interval, timeZone, weekStart };
   const present = await periodKeyAt(calendar, asOf);
   const { paymentStatuses } = filters;
   const totals = await reader.totals({ paymentStatuses });

@@ -24,14 +24,14 @@ export type Periods = {
 /** Null without a dimension of time, and without purchases. */
 export async function periodsOf(
   reader: ReportReader,
-  { groupBy, timeZone }: PurchaseReportQuery,
+  { groupBy, timeZone, weekStart }: PurchaseReportQuery,
   sides: readonly PurchaseFilters[],
 ): Promise<Periods | null> {
   const index = groupBy.findIndex(isPeriodDimension);
   const interval = groupBy[index];
   const [current] = sides as [PurchaseFilters];
   if (interval === undefined || !isPeriodDimension(interval)) return null;
-  const calendar = { interval, timeZone };
+  const calendar = { interval, timeZone, weekStart };
   if (!(await areFew(reader, calendar, current))) return null;
   const first =
     sides.length === 1

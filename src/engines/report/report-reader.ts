@@ -1,5 +1,5 @@
 import type { Sql } from 'sql-template-tag';
-import type { PeriodCalendar } from '../../domain/period.ts';
+import type { PeriodCalendar, WeekStart } from '../../domain/period.ts';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import type { ReportDimension } from '../../domain/purchase-report.ts';
@@ -11,6 +11,7 @@ export type SideQuery = {
   readonly filters: PurchaseFilters;
   readonly dimensions: readonly ReportDimension[];
   readonly timeZone: string | undefined;
+  readonly weekStart: WeekStart | undefined;
   /** The key of the period that counts as the first one. */
   readonly firstPeriod: number;
   readonly sums: Sums;

@@ -80,7 +80,7 @@ function currenciesOf(sides: readonly PurchaseTotals[]): Currencies {
 
 async function readTotals(
   reader: ReportReader,
-  { measures, timeZone }: PurchaseReportQuery,
+  { measures, timeZone, weekStart }: PurchaseReportQuery,
   sides: readonly PurchaseFilters[],
 ): Promise<{ readonly currencies: Currencies; readonly values: Omit<ReportRow, 'keys'> }> {
   const sums = { ...sumsOf(measures), customers: false };
@@ -88,7 +88,7 @@ async function readTotals(
   const ofSides: { totals: PurchaseTotals; values: ReportValues }[] = [];
   for (const filters of sides) {
     const totals = await reader.totals(filters, sumsOf(measures));
-    const query = { filters, dimensions: [], timeZone, firstPeriod: 0, sums };
+    const query = { filters, dimensions: [], timeZone, weekStart, firstPeriod: 0, sums };
     const [row] = isMore
       ? await runStatement(reader, {
           sides: [await reader.side(query)],
@@ -160,13 +160,15 @@ async function readRows(
   filtersOf: readonly PurchaseFilters[],
   periods: Periods | null,
 ): Promise<CountedRow[]> {
-  const { groupBy, measures, timeZone, orderBy, limit } = query;
+  const { groupBy, measures, timeZone, weekStart, orderBy, limit } = query;
   if (periods === null && groupBy.some(isPeriodDimension)) return [];
   const sums = sumsOf(measures);
   const sides: Side[] = [];
   for (const [index, filters] of filtersOf.entries()) {
     const firstPeriod = periods?.first[index] ?? 0;
-    sides.push(await reader.side({ filters, dimensions: groupBy, timeZone, firstPeriod, sums }));
+    sides.push(
+      await reader.side({ filters, dimensions: groupBy, timeZone, weekStart, firstPeriod, sums }),
+    );
   }
   const dimension = groupBy.indexOf(orderBy.by as ReportDimension);
   const order = { ...orderBy, by: dimension === -1 ? (orderBy.by as ReportMeasure) : dimension };

@@ -7,7 +7,7 @@ import { pitfalls, questions } from './questions.ts';
 export const parameterDescriptions: Readonly<Record<string, string>> = {
   limit: 'The size of a page. `has_more` says whether there are more.',
   starting_after:
-    'The `id` of the last item of the previous page. Better, its `X-Next-Cursor` (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
+    'The last `id` of the page before. Better, its `X-Next-Cursor` (an addition), which is valid after deletions too. Continue while `has_more` is `true`.',
   sort: 'Highest or most recent first. Without it, newest first. `total_spent` is `total_spent_in_cents`, which has one currency unless the shop writes it otherwise. Flows and campaigns are most recently updated first, with and without it.',
   customer_id:
     'The id of a customer. On purchase lists and statistics, purchases of this customer.',
@@ -31,27 +31,28 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'At least this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
   max_value_in_cents:
     'At most this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
-  currency: 'Exactly this currency code, such as `BRL`. Upper and lower case differ. An addition.',
+  currency: 'This currency code, such as `BRL`. Upper and lower case differ. An addition.',
   without:
     'Purchases without these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
   utm_source:
-    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_source`. On lists, an addition.',
+    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_source`. On lists, an addition.',
   utm_medium:
-    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_medium`. On lists, an addition.',
+    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_medium`. On lists, an addition.',
   utm_campaign:
-    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_campaign`. On lists, an addition.',
+    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_campaign`. On lists, an addition.',
   utm_content:
-    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_content`. On lists, an addition.',
+    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_content`. On lists, an addition.',
   utm_term:
-    'Exactly this text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_term`. On lists, an addition.',
+    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_term`. On lists, an addition.',
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. The group `null` has the purchases without a value. `status` is the payment status, `day` the day in `timezone`.',
   group_limit:
     'How many groups or series are returned at most; `groups_truncated` or `series_truncated` says whether there were more. Totals cover all groups.',
   interval:
-    'The length of the periods. They begin with those of `timezone`, weeks on Monday, so the first and the last one may be cut by a bound or the present. `auto` chooses the shortest one with at most 300 periods. An addition.',
+    'The length of the periods. They begin with those of `timezone`, so the first and the last one may be cut by a bound or the present. `auto` chooses the shortest one with at most 300 periods. An addition.',
   timezone:
     'The IANA time zone of periods, such as `America/Sao_Paulo`. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
+  week_start: 'The first day of weeks. Without it, Monday. An addition.',
   measures:
     'What is counted or summed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
@@ -88,6 +89,7 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'decimal',
   'amounts',
   'timezone',
+  'week_start',
   'interval',
   'measures',
   'periods',

@@ -1,4 +1,4 @@
-import { endOfPeriodAt, type Interval } from '../../domain/period.ts';
+import { endOfPeriodAt, type Interval, type WeekStart } from '../../domain/period.ts';
 import { labelDimensions } from '../../domain/purchase-query.ts';
 import { isPeriodDimension, reportLimits } from '../../domain/purchase-report.ts';
 import {
@@ -69,7 +69,8 @@ async function noteCutPeriods({ query, response, asOf }: ToolRead): Promise<stri
     const isOpen = since !== undefined && until === undefined;
     return isOpen ? ['Without created_until, the period ends at the instant of the data.'] : [];
   }
-  const calendar = { interval, timeZone: zoneOf(query) };
+  const weekStart = query.week_start as WeekStart | undefined;
+  const calendar = { interval, timeZone: zoneOf(query), weekStart };
   const beginsAt = async (instant: bigint) =>
     (await endOfPeriodAt(calendar, instant - 1n)) === instant;
   const notes: string[] = [];

@@ -92,9 +92,10 @@ export const purchaseCohorts: ResourceRoutes = () => [
     kind: 'snapshot',
     table: cohortsTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const { interval, timezone, group_by: groupBy, periods } = query;
+      const { interval, timezone, week_start: weekStart, group_by: groupBy, periods } = query;
       const timeZone = timezone === 'UTC' ? undefined : timezone;
-      const cohortsQuery = { filters: filtersFrom(query), interval, groupBy, timeZone, periods };
+      const calendar = { interval, timeZone, weekStart };
+      const cohortsQuery = { filters: filtersFrom(query), ...calendar, groupBy, periods };
       const { result, asOf } = await purchases
         .cohorts(organizationId, cohortsQuery, signal, client)
         .catch((error: unknown) => {
@@ -104,7 +105,7 @@ export const purchaseCohorts: ResourceRoutes = () => [
         });
       return {
         asOf,
-        changesAt: await endOfPeriodAt({ interval, timeZone }, asOf),
+        changesAt: await endOfPeriodAt(calendar, asOf),
         result: {
           object: 'purchase_cohorts' as const,
           interval,

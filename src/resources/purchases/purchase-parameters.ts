@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { intervals } from '../../domain/period.ts';
+import { intervals, weekStarts } from '../../domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../domain/purchase.ts';
 import {
   groupLimits,
@@ -89,6 +89,7 @@ export const purchaseTimeSeriesParameters = z.strictObject({
   group_limit: integer(groupLimits),
   ...format,
   timezone: timeZone(),
+  week_start: oneOf(weekStarts).optional(),
 });
 
 /** An addition: several measures by several dimensions. */
@@ -107,15 +108,14 @@ export const purchaseReportParameters = z.strictObject({
   compare_to: oneOf(comparisons).optional(),
   ...format,
   timezone: timeZone(),
+  week_start: oneOf(weekStarts).optional(),
 });
 
 /** An addition: customers by the period of their first purchase. */
 export const purchaseCohortsParameters = z.strictObject({
   interval: oneOf(cohortIntervals)
     .default('month')
-    .describe(
-      'The length of the periods. Without it, `month`. Weeks begin on Monday. An addition.',
-    ),
+    .describe('The length of the periods. Without it, `month`. An addition.'),
   ...filters,
   created_since: filters.created_since.describe(
     'First purchases at or after this instant. Selects cohorts. Without an offset it is UTC.',
@@ -131,6 +131,7 @@ export const purchaseCohortsParameters = z.strictObject({
   periods: integer(cohortPeriods),
   ...format,
   timezone: timeZone(),
+  week_start: oneOf(weekStarts).optional(),
 });
 
 /** A measure or a dimension, with `-` before it for a descending order. */

@@ -199,6 +199,7 @@ function queryFrom(parameters: Parameters): PurchaseReportQuery {
     measures,
     groupBy,
     timeZone,
+    weekStart: parameters.week_start,
     orderBy,
     limit,
     compareTo,

@@ -82,16 +82,18 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
     kind: 'snapshot',
     table: timeSeriesTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const { interval, timezone, group_by: groupBy, group_limit: groupLimit } = query;
+      const { interval, timezone, week_start: weekStart } = query;
+      const { group_by: groupBy, group_limit: groupLimit } = query;
       const timeZone = timezone === 'UTC' ? undefined : timezone;
-      const seriesQuery = { filters: filtersFrom(query), interval, groupBy, groupLimit, timeZone };
+      const filters = filtersFrom(query);
+      const seriesQuery = { filters, interval, groupBy, groupLimit, timeZone, weekStart };
       const { result, asOf } = await purchases
         .timeSeries(organizationId, seriesQuery, signal, client)
         .catch((error: unknown) => {
           throw error instanceof TooManyPeriodsError ? tooManyPeriods(interval, error) : error;
         });
-      const calendar = { interval: result.interval, timeZone };
-      const isComplete = await completeness(calendar, result, seriesQuery.filters, asOf);
+      const calendar = { interval: result.interval, timeZone, weekStart };
+      const isComplete = await completeness(calendar, result, filters, asOf);
       return {
         asOf,
         changesAt: await endOfPeriodAt(calendar, asOf),

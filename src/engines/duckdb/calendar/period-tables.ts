@@ -88,7 +88,8 @@ export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
       if (quarters === null || !areInQuarterHours(offsets)) return null;
       const isSimple = !isOfMonths(calendar.interval) && offsets.length === 1;
       const minimum = minPurchasesPerQuarter[isSimple ? 'ofSimpleCalendars' : 'ofOthers'];
-      const key = `${calendar.interval} ${calendar.timeZone ?? ''}`;
+      const { interval, timeZone = '', weekStart = '' } = calendar;
+      const key = `${interval} ${timeZone} ${weekStart}`;
       const maxQuarters = purchases / minimum;
       if (lengthOf(quarters) > maxQuarters) return null;
       const maxLength = Math.min(maxUnused * maxQuarters, maxQuartersOfTable);

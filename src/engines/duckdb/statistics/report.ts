@@ -83,14 +83,14 @@ export async function purchaseCohorts(
 async function cohortSource(
   connection: DuckDBConnection,
   generation: Generation,
-  { filters, interval, groupBy, timeZone }: PurchaseCohortsQuery,
+  { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
   context: QueryContext,
 ): Promise<CohortSource> {
   const { paymentStatuses, ...others } = filters;
   const ofAll = { paymentStatuses };
   const condition = await purchasesMatching(connection, generation.labels, ofAll);
   const isWon = await purchasesMatching(connection, generation.labels, others);
-  const period = await periodSql(generation, { interval, timeZone }, ofAll, context);
+  const period = await periodSql(generation, { interval, timeZone, weekStart }, ofAll, context);
   const needs = { firsts: true, customers: true, allColumns: false };
   const parts =
     condition === null || isWon === null
@@ -164,10 +164,10 @@ type JoinedDimension = DimensionSql & {
 
 const dimensionsOf = (
   generation: Generation,
-  { filters, timeZone }: Pick<SideQuery, 'filters' | 'timeZone'>,
+  { filters, timeZone, weekStart }: Pick<SideQuery, 'filters' | 'timeZone' | 'weekStart'>,
   context: QueryContext,
 ): DimensionSource<JoinedDimension> => ({
-  period: (interval) => periodSql(generation, { interval, timeZone }, filters, context),
+  period: (interval) => periodSql(generation, { interval, timeZone, weekStart }, filters, context),
   async localUnits(unit) {
     const { since, until } = timeBounds(generation.summary, filters);
     const offsets = await periodOffsets({ interval: 'day', timeZone }, since, until);

@@ -140,8 +140,6 @@ export const en = {
     week: 'Week',
     month: 'Month',
     quarter: 'Quarter',
-    /** Where weeks begin on another day. */
-    weekFromMonday: 'Week (Mon–Sun)',
   },
   ranking: {
     title: 'Ranking',

@@ -1,3 +1,4 @@
+import type { WeekStart } from '../../../domain/period.ts';
 import { en } from './en.ts';
 import { pt } from './pt.ts';
 
@@ -62,9 +63,11 @@ type LocaleWithWeeks = Intl.Locale & { weekInfo?: WeekInfo; getWeekInfo?(): Week
 
 const calendar: LocaleWithWeeks = new Intl.Locale(locale);
 
-/** False also where the browser does not know. */
-export const beginsWeekOnMonday: boolean =
-  (calendar.getWeekInfo?.() ?? calendar.weekInfo)?.firstDay === 1;
+const weekStarts: Readonly<Record<number, WeekStart>> = { 6: 'saturday', 7: 'sunday' };
+
+/** The day with which weeks begin; Monday also where the browser does not know. */
+export const weekStart: WeekStart =
+  weekStarts[(calendar.getWeekInfo?.() ?? calendar.weekInfo)?.firstDay ?? 1] ?? 'monday';
 
 export type Plural = { readonly one: string; readonly other: string };
 

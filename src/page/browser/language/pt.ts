@@ -137,7 +137,6 @@ export const pt: Catalogue = {
     week: 'Semana',
     month: 'Mês',
     quarter: 'Trimestre',
-    weekFromMonday: 'Semana (seg. a dom.)',
   },
   ranking: {
     title: 'Ranking',

@@ -4,7 +4,6 @@ import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
 import { NotLoaded, Panel } from '../dashboard/panel.tsx';
 import { cohortLabel } from '../display/cohort-label.ts';
 import { formatAlignedShare, formatCount, formatCounted } from '../display/format.ts';
-import { intervalLabel } from '../display/interval-label.ts';
 import { texts } from '../language/language.ts';
 import { type CohortInterval, cohortIntervals } from '../view/view-state.ts';
 import { averageRetention, type Retention, retentionOf } from './retention.ts';
@@ -19,7 +18,7 @@ export function CohortPanel() {
         id="cohort-interval"
         aria-labelledby="cohorts-title cohort-interval-label"
         value={state.cohort_interval}
-        options={cohortIntervals.map((value) => ({ value, label: intervalLabel(value) }))}
+        options={cohortIntervals.map((value) => ({ value, label: texts.intervals[value] }))}
         onSelect={(value) => change({ cohort_interval: value as CohortInterval })}
       />
     </label>

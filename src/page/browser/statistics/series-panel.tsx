@@ -5,7 +5,6 @@ import { useDashboard } from '../dashboard/dashboard-state.ts';
 import { NoMatch, NoPurchases } from '../dashboard/empty.tsx';
 import { NotLoaded, Panel } from '../dashboard/panel.tsx';
 import { dimensionLabel } from '../display/dimensions.ts';
-import { intervalLabel } from '../display/interval-label.ts';
 import { texts } from '../language/language.ts';
 import { isPossible } from '../view/period.ts';
 import { canSplit } from '../view/requests.ts';
@@ -102,7 +101,7 @@ function IntervalChoice() {
   const { state, days, change } = useDashboard();
   const options = intervals.map((value) => ({
     value,
-    label: intervalLabel(value),
+    label: texts.intervals[value],
     disabled: !isPossible(value, days),
   }));
   return (

@@ -1,3 +1,5 @@
+import type { WeekStart } from '../../../domain/period.ts';
+import { weekStart } from '../language/language.ts';
 import { addDays, countDays, dayAt, startOfDay } from './calendar.ts';
 import type { Span } from './period.ts';
 
@@ -21,14 +23,21 @@ function naturalEnd(start: number, name: string, timeZone: string): number {
   return startOfDay(`${inNextMonth.slice(0, 8)}01`, timeZone).getTime();
 }
 
-// 1970-01-05 was a Monday.
-export const mondayOf = (day: string): string =>
-  addDays(day, -((countDays('1970-01-05', day) - 1) % 7));
+/** Days with which weeks began. */
+const beginsOfWeeks = {
+  monday: '1970-01-05',
+  sunday: '1970-01-04',
+  saturday: '1970-01-03',
+} as const satisfies Record<WeekStart, string>;
+
+/** The first day of the week of a day. */
+export const beginOfWeek = (day: string): string =>
+  addDays(day, -((countDays(beginsOfWeeks[weekStart], day) - 1) % 7));
 
 /** The first instant of the hour, day, week or month that a day begins in. */
 function naturalStart(day: string, name: string, timeZone: string): number {
   const month = `${day.slice(0, 8)}01`;
-  const first = name === 'month' ? month : name === 'week' ? mondayOf(day) : day;
+  const first = name === 'month' ? month : name === 'week' ? beginOfWeek(day) : day;
   return startOfDay(first, timeZone).getTime();
 }
 

@@ -1,8 +1,9 @@
 import { pageLimits, seriesDimensions } from '../../../domain/purchase-query.ts';
 import { reportLimits } from '../../../domain/purchase-report.ts';
 import { pathOf } from '../api/path.ts';
+import { weekStart } from '../language/language.ts';
 import { addDays, dayAt } from './calendar.ts';
-import { mondayOf } from './interval.ts';
+import { beginOfWeek } from './interval.ts';
 import { boundsOf, type Days, daysOf, intervalFor, isPresent } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
 
@@ -59,10 +60,11 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
     totals: report({}),
     series:
       dimension === null
-        ? report({ group_by: interval, limit: String(reportLimits.max) })
+        ? report({ group_by: interval, limit: String(reportLimits.max), ...weeksOf(interval) })
         : pathOf('/purchases/timeseries', {
             interval,
             timezone,
+            ...weeksOf(interval),
             group_by: dimension,
             group_limit: '5',
             ...selection,
@@ -82,6 +84,7 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
       interval: state.cohort_interval,
       periods: String(cohortCount),
       timezone,
+      ...weeksOf(state.cohort_interval),
       ...filters,
       ...boundsOf(daysOfCohorts(state, days, context.at), timezone),
     }),
@@ -94,6 +97,10 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
     all: file({ format: 'csv_excel', amounts: 'units' }),
   };
 }
+
+/** With which day the weeks of an interval begin. */
+const weeksOf = (interval: string) =>
+  interval === 'week' && weekStart !== 'monday' ? { week_start: weekStart } : {};
 
 /** The time and filters of reports. A present period has no end, so it ends with the data. */
 function reportedSelection(
@@ -124,7 +131,7 @@ function rankingParameters({ group_by, then_by, group_limit, measure }: ViewStat
 function daysOfCohorts({ cohort_interval, timezone }: ViewState, days: Days | null, at: number) {
   const to = days?.to ?? dayAt(at, timezone);
   const before = cohortCount - 1;
-  if (cohort_interval === 'week') return { from: mondayOf(addDays(to, -7 * before)), to };
+  if (cohort_interval === 'week') return { from: beginOfWeek(addDays(to, -7 * before)), to };
   const months = cohort_interval === 'month' ? 1 : 3;
   const month = Number(to.slice(5, 7)) - 1;
   const first = month - (month % months) - before * months;
