@@ -39,8 +39,10 @@ export function createMappingRound(database: Database, log: Logger) {
   let isDue = false;
   /** What was compared last while tables lacked triggers: nothing has asked for another one since. */
   let compared: Running['begin'] | null = null;
-  /** What was written; undefined before, because an earlier worker may have left a problem. */
-  const problems: { rows?: string | null; totals?: string | null } = {};
+  const problems: { rows: string | null; totals: string | null } = { rows: null, totals: null };
+  /** What is written. Another process may have changed it: an earlier worker, or `apply`. */
+  let written: string | null | undefined;
+  let writing: Promise<void> = Promise.resolve();
   let missingTriggers: string | null = null;
   /** Restoring triggers has failed: the next comparison tries again. */
   let isRestoreDue = false;
@@ -56,6 +58,7 @@ export function createMappingRound(database: Database, log: Logger) {
           const mapping = before?.mapping ?? (await readMapping(connection));
           const changes = await mapChanges(connection, mapping);
           const { structure } = changes;
+          written = changes.problem;
           // A changed view may have other columns.
           known = before !== null && before.structure !== structure ? null : { mapping, structure };
           isDue = changes.isComparisonDue && !(compared !== null && isSame(changes, compared));
@@ -127,16 +130,22 @@ export function createMappingRound(database: Database, log: Logger) {
   };
 
   /** Writes a problem of the rows or of the totals for `status`; null without one. */
-  const noteProblem = async (of: keyof typeof problems, text: string | null): Promise<void> => {
-    if (text === problems[of]) return;
-    const all = { ...problems, [of]: text };
-    const written = [all.rows, all.totals].filter((each) => each != null).join(' ') || null;
+  const noteProblem = (of: keyof typeof problems, text: string | null): Promise<void> => {
+    problems[of] = text;
+    // One at a time, so that the last one written is the present one.
+    writing = writing.catch(() => {}).then(writeProblem);
+    return writing;
+  };
+
+  const writeProblem = async (): Promise<void> => {
+    const text = [problems.rows, problems.totals].filter((each) => each !== null).join(' ') || null;
+    if (text === written) return;
     await database.query(
       `update mapping_state set problem = $1, problem_since = case when $1::text is null then null else now() end
        where problem is distinct from $1`,
-      [written],
+      [text],
     );
-    problems[of] = text;
+    written = text;
   };
 
   return {

@@ -25,6 +25,8 @@ export type MappedChanges = {
   readonly structure: string;
   /** The instant of the snapshot. */
   readonly at: Date;
+  /** What `status` shows as the problem. */
+  readonly problem: string | null;
 };
 
 /**
@@ -37,17 +39,24 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
   await mapKeys(connection, mapping, keys);
   const structure = await readStructure(connection);
   // Until the comparison has ended, `structure` is null.
-  const { rows } = await connection.query<{ isComplete: boolean; asked: bigint; at: Date }>(
+  const { rows } = await connection.query<Updated>(
     `update mapping_state as state
      set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
        structure = case when is_complete then structure end, asked = asked + $2::boolean::int
      from (select coalesce(structure = $1 and not $2::boolean, false) as is_complete from mapping_state) as now
-     returning is_complete as "isComplete", asked, transaction_timestamp() as at`,
+     returning is_complete as "isComplete", asked, transaction_timestamp() as at, problem`,
     [structure, isComparisonAskedFor],
   );
-  const { isComplete = false, asked = 0n, at = new Date(0) } = rows[0] ?? {};
-  return { asked, structure, at, isComparisonDue: !isComplete };
+  const { isComplete, asked, at, problem } = rows[0] ?? removed;
+  return { asked, structure, at, problem, isComparisonDue: !isComplete };
 }
+
+type Updated = Omit<MappedChanges, 'structure' | 'isComparisonDue'> & {
+  readonly isComplete: boolean;
+};
+
+/** Of a mapping that was removed meanwhile. */
+const removed: Updated = { isComplete: false, asked: 0n, at: new Date(0), problem: null };
 
 async function takeChanges(connection: Connection) {
   const { rows } = await connection.query<Logged>(
