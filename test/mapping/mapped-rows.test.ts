@@ -493,6 +493,26 @@ it('finds all rows that an empty view lacks, however many', async ({ start, quer
   expect(await query('select rows from mapping_held_deletions')).toEqual([{ rows: 1500n }]);
 });
 
+it('holds no deletions that another process has accepted meanwhile', async ({
+  start,
+  query,
+  apply,
+  database,
+}) => {
+  await start(`insert into store.orders (id) select generate_series(1, 3000)`);
+  await query(
+    'alter table store.orders disable trigger all; delete from store.orders where id > 1500',
+  );
+  const comparison = createComparison(await readMapping(database.pool), { limit: 10_000 });
+  const step = () =>
+    inMappingTransaction(database.pool, (connection) => comparison.step(connection));
+  for (let steps = 0; steps < 3; steps += 1) expect(await step()).not.toBeNull();
+  await apply(true);
+  while ((await step()) !== null);
+  expect(await query('select * from mapping_held_deletions')).toEqual([]);
+  expect(await query('select count(*)::int as orders from purchases')).toEqual([{ orders: 1500 }]);
+});
+
 it('has a source and a key with the names that the trigger function uses', async ({
   start,
   query,

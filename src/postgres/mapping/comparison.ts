@@ -2,7 +2,7 @@ import type { Connection } from '../connection/pool.ts';
 import { guardDeletions } from './deletions.ts';
 import { type Mapped, mapKeys, mapRange } from './map-rows.ts';
 import type { Gone } from './map-statement.ts';
-import { type MappedView, type Mapping, mappedViews } from './mapping-definition.ts';
+import { type MappedView, type Mapping, mappedViews, storedTables } from './mapping-definition.ts';
 
 export type Compared = Mapped & {
   /** Rows of the view that were compared. */
@@ -81,14 +81,26 @@ export function compareView(
 
     /** Ends a comparison whose parts have ended. */
     async end(connection: Connection): Promise<Mapped> {
+      const rows = await stillStored(connection, view, gone);
       const allowed = acceptDeletions
-        ? gone
-        : await guardDeletions(connection, view, gone, startedAt);
-      await releaseHeld(connection, view, held(gone, allowed));
+        ? rows
+        : await guardDeletions(connection, view, rows, startedAt);
+      await releaseHeld(connection, view, held(rows, allowed));
       const keys = [...allowed.map(({ key }) => key), ...(await failedKeys(connection, view))];
       return mapKeys(connection, mapping, { [view]: keys }, true);
     },
   };
+}
+
+/** Another process may have deleted some since they were found, as `apply --accept-deletions` does. */
+async function stillStored(connection: Connection, view: MappedView, gone: Gone): Promise<Gone> {
+  if (gone.length === 0) return [];
+  const { rows } = await connection.query<{ id: string }>(
+    `select id::text as id from ${storedTables[view]} where id = any ($1::bigint[])`,
+    [gone.map(({ id }) => id)],
+  );
+  const ids = new Set(rows.map(({ id }) => id));
+  return gone.filter(({ id }) => ids.has(id));
 }
 
 async function readNow(connection: Connection): Promise<Date> {
