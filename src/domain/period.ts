@@ -19,18 +19,19 @@ export const intervalMonths = { month: 1, quarter: 3, year: 12 } as const;
 export const isOfMonths = (interval: Interval): interval is keyof typeof intervalMonths =>
   interval in intervalMonths;
 
-/** The days with which weeks may begin, and how many days before Monday these are. */
-const daysBeforeMonday = { monday: 0n, sunday: 1n, saturday: 2n } as const;
-export type WeekStart = keyof typeof daysBeforeMonday;
-export const weekStarts = ['monday', 'sunday', 'saturday'] as const satisfies WeekStart[];
+/** The days with which weeks may begin. Each is as many days before Monday as its position says. */
+export const weekStarts = ['monday', 'sunday', 'saturday'] as const;
+export type WeekStart = (typeof weekStarts)[number];
 
-export type PeriodCalendar = {
-  readonly interval: Interval;
-  /** UTC if undefined. */
+/** Where periods begin, whatever their interval is. */
+export type LocalCalendar = {
+  /** The canonical name of a time zone; UTC if undefined. */
   readonly timeZone?: string | undefined;
   /** The day with which weeks begin; Monday if undefined. */
   readonly weekStart?: WeekStart | undefined;
 };
+
+export type PeriodCalendar = LocalCalendar & { readonly interval: Interval };
 
 /** A period, and its first instant (microseconds since 1970). */
 type Period = { readonly key: number; readonly startsAt: bigint };
@@ -57,14 +58,13 @@ export async function periodOffsets(
   from: bigint,
   to: bigint,
 ): Promise<ZoneOffset[]> {
-  const ahead = interval === 'week' ? daysBeforeMonday[weekStart] * day : 0n;
+  const ahead = interval === 'week' ? BigInt(weekStarts.indexOf(weekStart)) * day : 0n;
   if (timeZone === undefined) return [{ offset: ahead, until: null }];
   const offsets = await zoneOffsets(timeZone, from, to);
-  if (interval === 'week') {
-    return offsets.map(({ offset, until }) => ({ offset: offset + ahead, until }));
+  if (interval === 'hour') {
+    return offsets.map(({ offset, until }) => ({ offset: ((offset % hour) + hour) % hour, until }));
   }
-  if (interval !== 'hour') return offsets;
-  return offsets.map(({ offset, until }) => ({ offset: ((offset % hour) + hour) % hour, until }));
+  return offsets.map(({ offset, until }) => ({ offset: offset + ahead, until }));
 }
 
 /** False if a later instant is in an earlier period, because clocks go back over its end. */

@@ -1,4 +1,4 @@
-import type { Interval, PeriodCalendar } from './period.ts';
+import type { Interval, LocalCalendar, PeriodCalendar } from './period.ts';
 import { maxPeriods, maxPeriodsWithoutGroups } from './period-limit.ts';
 import {
   type PaymentStatus,
@@ -88,7 +88,7 @@ export type SeriesDimension = Exclude<StatsDimension, 'day'>;
 export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;
 export type LabelDimension = (typeof labelDimensions)[number];
 
-export type PurchaseTimeSeriesQuery = Omit<PeriodCalendar, 'interval'> & {
+export type PurchaseTimeSeriesQuery = LocalCalendar & {
   /** `auto`: the shortest one that has at most `maxAutoPeriods` periods. */
   readonly interval: Interval | 'auto';
   readonly filters: PurchaseFilters;

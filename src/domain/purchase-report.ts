@@ -1,4 +1,4 @@
-import type { WeekStart } from './period.ts';
+import type { LocalCalendar } from './period.ts';
 import { type LabelDimension, labelDimensions, type PurchaseFilters } from './purchase-query.ts';
 
 /** Sums over matching purchases, by several dimensions: an addition to the specification. */
@@ -63,16 +63,13 @@ export type ReportOrder = {
   readonly isDescending: boolean;
 };
 
-export type PurchaseReportQuery = {
+export type PurchaseReportQuery = LocalCalendar & {
   /** With `compareTo`, `createdSince` is given. */
   readonly filters: PurchaseFilters;
   /** At least one. */
   readonly measures: readonly ReportMeasure[];
   /** Up to three, with at most one of `periodDimensions`. */
   readonly groupBy: readonly ReportDimension[];
-  /** The canonical name of a time zone; UTC if undefined. */
-  readonly timeZone?: string | undefined;
-  readonly weekStart?: WeekStart | undefined;
   /** Ties: the dimensions in their order, ascending. Missing values are last. */
   readonly orderBy: ReportOrder;
   /** 1 to 1,000. */
@@ -117,14 +114,12 @@ export type PurchaseReport = Currencies & {
 };
 
 /** Customers by the period of their first purchase. */
-export type PurchaseCohortsQuery = {
+export type PurchaseCohortsQuery = LocalCalendar & {
   /** Those other than the payment statuses select first purchases. */
   readonly filters: PurchaseFilters;
   readonly interval: 'week' | 'month' | 'quarter';
   /** A dimension of first purchases. */
   readonly groupBy?: LabelDimension | undefined;
-  readonly timeZone?: string | undefined;
-  readonly weekStart?: WeekStart | undefined;
   /** How many periods to follow each cohort for, with the first; 1 to 60. */
   readonly periods: number;
 };

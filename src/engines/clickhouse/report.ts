@@ -1,5 +1,10 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { type PeriodCalendar, periodKeyAt, periodOffsets } from '../../domain/period.ts';
+import {
+  type LocalCalendar,
+  type PeriodCalendar,
+  periodKeyAt,
+  periodOffsets,
+} from '../../domain/period.ts';
 import { purchaseLabels } from '../../domain/purchase.ts';
 import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
@@ -85,7 +90,7 @@ const label = (name: string): DimensionSql => ({ key: raw(name), isText: true })
 function dimensionsOf(
   clickhouse: ClickHouse,
   generation: LoadGeneration,
-  { filters, timeZone, weekStart }: Pick<SideQuery, 'filters' | 'timeZone' | 'weekStart'>,
+  { filters, timeZone, weekStart }: LocalCalendar & Pick<SideQuery, 'filters'>,
   signal: AbortSignal | undefined,
 ): DimensionSource {
   const offsetsOf = async (calendar: PeriodCalendar): Promise<readonly ZoneOffset[]> => {

@@ -2,6 +2,7 @@ import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import {
   intervalLengths,
+  type LocalCalendar,
   type PeriodCalendar,
   periodKeyAt,
   periodOffsets,
@@ -121,7 +122,7 @@ async function sideOf(
 function dimensionsOf(
   connection: pg.ClientBase,
   organizationId: bigint,
-  { filters, timeZone, weekStart }: Pick<SideQuery, 'filters' | 'timeZone' | 'weekStart'>,
+  { filters, timeZone, weekStart }: LocalCalendar & Pick<SideQuery, 'filters'>,
 ): DimensionSource {
   const offsetsOf = async (calendar: PeriodCalendar) => {
     const bounds = await readTimeBounds(connection, organizationId, filters);

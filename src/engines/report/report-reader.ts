@@ -1,5 +1,5 @@
 import type { Sql } from 'sql-template-tag';
-import type { PeriodCalendar, WeekStart } from '../../domain/period.ts';
+import type { LocalCalendar, PeriodCalendar } from '../../domain/period.ts';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import type { ReportDimension } from '../../domain/purchase-report.ts';
@@ -7,11 +7,9 @@ import type { PeriodRange } from '../time-series.ts';
 import type { Dialect, Side, Sums } from './statement.ts';
 
 /** How a side's purchases are read. */
-export type SideQuery = {
+export type SideQuery = LocalCalendar & {
   readonly filters: PurchaseFilters;
   readonly dimensions: readonly ReportDimension[];
-  readonly timeZone: string | undefined;
-  readonly weekStart: WeekStart | undefined;
   /** The key of the period that counts as the first one. */
   readonly firstPeriod: number;
   readonly sums: Sums;

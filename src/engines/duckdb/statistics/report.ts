@@ -5,6 +5,7 @@ import {
   intervalLengths,
   intervalMonths,
   isOfMonths,
+  type LocalCalendar,
   type PeriodCalendar,
   periodOffsets,
 } from '../../../domain/period.ts';
@@ -164,7 +165,7 @@ type JoinedDimension = DimensionSql & {
 
 const dimensionsOf = (
   generation: Generation,
-  { filters, timeZone, weekStart }: Pick<SideQuery, 'filters' | 'timeZone' | 'weekStart'>,
+  { filters, timeZone, weekStart }: LocalCalendar & Pick<SideQuery, 'filters'>,
   context: QueryContext,
 ): DimensionSource<JoinedDimension> => ({
   period: (interval) => periodSql(generation, { interval, timeZone, weekStart }, filters, context),
