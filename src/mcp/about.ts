@@ -2,15 +2,22 @@ import { parseInstant } from '../domain/instant.ts';
 import { labelDimensions } from '../domain/purchase-query.ts';
 import type { Route } from '../http/route.ts';
 import { textsAreData } from './notes/notes.ts';
+import { routeAt } from './tools.ts';
 
 /** Calls a route with parameters of its query. Returns the parsed response. */
-export type ReadRoute = (
+export type ReadRoute = <Response>(
   route: Route,
   query: Readonly<Record<string, string>>,
-) => Promise<{ readonly response: RouteResponse; readonly asOf: bigint | undefined }>;
+) => Promise<{ readonly response: Response; readonly asOf: bigint | undefined }>;
 
-// biome-ignore lint/suspicious/noExplicitAny: the JSON of any route.
-type RouteResponse = any;
+/** A report of counts by one dimension, or by none. */
+type Counts = {
+  readonly totals: { readonly purchase_count: number };
+  readonly rows: readonly (Readonly<Record<string, unknown>> & {
+    readonly purchase_count: number;
+  })[];
+  readonly rows_truncated: boolean;
+};
 
 /** More of a label's values are a report of its own. */
 const maxValues = 10;
@@ -21,41 +28,41 @@ export const aboutDescription =
 
 /** What an agent must know before it asks, from routes that exist. The instant is the earliest of its parts. */
 export function createAbout(routes: readonly Route[]) {
-  const routeOf = (url: string) => routes.find((route) => route.url === url) as Route;
-  const [me, report, list] = ['/me', '/purchases/report', '/purchases'].map(routeOf) as [
-    Route,
-    Route,
-    Route,
-  ];
+  const me = routeAt(routes, '/me');
+  const report = routeAt(routes, '/purchases/report');
+  const list = routeAt(routes, '/purchases');
   return async (read: ReadRoute) => {
     const instants: bigint[] = [];
-    const readAny = async (route: Route, query: Record<string, string>) => {
-      const { response, asOf } = await read(route, query);
+    const readAny = async <Response>(route: Route, query: Record<string, string>) => {
+      const { response, asOf } = await read<Response>(route, query);
       if (asOf !== undefined) instants.push(asOf);
       return response;
     };
     const count = (query: Record<string, string>) =>
-      readAny(report, { measures: 'purchase_count', ...query });
-    const { organization } = await readAny(me, {});
+      readAny<Counts>(report, { measures: 'purchase_count', ...query });
+    const { organization } = await readAny<{ readonly organization: object }>(me, {});
     const { totals } = await count({});
     const labels: Record<string, object> = {};
     for (const name of labelDimensions) {
       const found = await count({ group_by: name, limit: String(maxValues) });
       labels[name] = {
-        values: found.rows.map((row: RouteResponse) => ({
+        values: found.rows.map((row) => ({
           value: row[name],
           purchase_count: row.purchase_count,
         })),
         values_truncated: found.rows_truncated,
       };
     }
-    const last = (await readAny(list, { limit: '1' })).data[0];
+    const last = await readAny<{ readonly data: readonly { readonly created_at: string }[] }>(
+      list,
+      { limit: '1' },
+    );
     const response = {
       object: 'about_this_data',
       organization,
       purchase_count: totals.purchase_count,
       first_purchase_day: await firstDay(count),
-      last_purchase_at: last?.created_at ?? null,
+      last_purchase_at: last.data[0]?.created_at ?? null,
       labels,
     };
     const asOf = instants.reduce((first, each) => (each < first ? each : first));
@@ -65,11 +72,11 @@ export function createAbout(routes: readonly Route[]) {
 
 /** The UTC day of the first purchase, such as 2026-01-31; null without purchases. */
 async function firstDay(
-  count: (query: Record<string, string>) => Promise<RouteResponse>,
+  count: (query: Record<string, string>) => Promise<Counts>,
 ): Promise<string | null> {
   const months = await count({ group_by: 'month', order_by: 'month', limit: '1' });
-  const month: string | undefined = months.rows[0]?.month;
-  if (month === undefined) return null;
+  const month = months.rows[0]?.month;
+  if (typeof month !== 'string') return null;
   const days = await count({
     group_by: 'day',
     order_by: 'day',
@@ -77,8 +84,8 @@ async function firstDay(
     created_since: month,
     created_until: endOfMonth(month),
   });
-  const first = days.rows.find((row: RouteResponse) => row.purchase_count > 0);
-  return first === undefined ? null : first.day.slice(0, 10);
+  const first = days.rows.find((row) => row.purchase_count > 0);
+  return first === undefined ? null : String(first.day).slice(0, 10);
 }
 
 function endOfMonth(month: string): string {

@@ -2,13 +2,13 @@ import { type DescribedParameter, describeParameters } from '../http/openapi/par
 import { jsonParameters } from '../http/request/format-parameters.ts';
 import type { Route } from '../http/route.ts';
 import { noteCohorts } from './notes/cohorts.ts';
-import type { WriteNotes } from './notes/notes.ts';
+import type { NoteWriter } from './notes/notes.ts';
 import { notePurchase, notePurchases } from './notes/purchases.ts';
 import { noteCampaigns, noteCustomer, noteCustomers, noteSegments } from './notes/records.ts';
 import { noteReport } from './notes/report.ts';
 
 /** A tool that calls a route. */
-export type Tool = {
+export type Tool = NoteWriter & {
   readonly name: string;
   readonly description: string;
   /** By the value of the argument `kind`, or one that needs no argument. */
@@ -17,17 +17,15 @@ export type Tool = {
   readonly parameters: readonly DescribedParameter[];
   /** The texts of parameters that are not given. */
   readonly defaults: Readonly<Record<string, string>>;
-  readonly writeNotes: WriteNotes;
 };
 
-type ToolDefinition = {
+type ToolDefinition = NoteWriter & {
   readonly url: string | Readonly<Record<string, string>>;
   /** Before the description of the route. */
   readonly description?: string;
   readonly countsPurchases?: true;
   /** A parameter without effect. */
   readonly unused?: string;
-  readonly writeNotes: WriteNotes;
 };
 
 const definitions: Readonly<Record<string, ToolDefinition>> = {
@@ -68,18 +66,20 @@ const paidOnly = { status: 'paid' } as const;
 /** The name of the argument that selects one of several routes. */
 export const kindArgument = 'kind';
 
+/** The route with a URL. Throws if there is none. */
+export function routeAt(routes: readonly Route[], url: string): Route {
+  const found = routes.find((route) => route.url === url);
+  if (found === undefined) throw new Error(`there is no route ${url}`);
+  return found;
+}
+
 /** The tools, in the order of their list. Throws if a route does not exist. */
 export function createTools(routes: readonly Route[]): Tool[] {
-  const routeOf = (url: string): Route => {
-    const found = routes.find((route) => route.url === url);
-    if (found === undefined) throw new Error(`there is no route ${url}`);
-    return found;
-  };
   return Object.entries(definitions).map(([name, definition]) => {
     const { url, countsPurchases, unused, writeNotes } = definition;
     const urls: [string | undefined, string][] =
       typeof url === 'string' ? [[undefined, url]] : Object.entries(url);
-    const ofKinds = new Map(urls.map(([kind, url]) => [kind, routeOf(url)]));
+    const ofKinds = new Map(urls.map(([kind, url]) => [kind, routeAt(routes, url)]));
     const [route] = ofKinds.values() as Iterable<Route> as [Route];
     const own = definition.description ?? `${route.summary}.`;
     const paid = countsPurchases ? ' Only paid purchases count, unless `status` is set.' : '';

@@ -1,4 +1,5 @@
 import {
+  type Currencies,
   noMatch,
   noteCurrency,
   noteFilters,
@@ -10,8 +11,10 @@ import {
 
 type Cohort = { readonly periods: readonly { readonly is_complete: boolean }[] };
 
-export async function noteCohorts(read: ToolRead): Promise<string[]> {
-  const cohorts: readonly Cohort[] = read.response.rows;
+type CohortResponse = Currencies & { readonly rows: readonly Cohort[] };
+
+export async function noteCohorts(read: ToolRead<CohortResponse>): Promise<string[]> {
+  const cohorts = read.response.rows;
   const isOpen = cohorts.some(({ periods }) => periods.some((period) => !period.is_complete));
   return [
     ...noteInstant(read),

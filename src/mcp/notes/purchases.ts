@@ -1,4 +1,5 @@
 import {
+  type ListedRows,
   noMatch,
   noteFilters,
   noteInstant,
@@ -10,7 +11,7 @@ import {
 
 const amounts = 'Amounts are in the smallest unit of the currency of each purchase.';
 
-export async function notePurchases(read: ToolRead): Promise<string[]> {
+export async function notePurchases(read: ToolRead<ListedRows>): Promise<string[]> {
   return [
     ...noteInstant(read),
     noteStatuses(read),

@@ -1,9 +1,15 @@
-import { noteInstant, noteNextPage, type ToolRead, textsAreData } from './notes.ts';
+import {
+  type ListedRows,
+  noteInstant,
+  noteNextPage,
+  type ToolRead,
+  textsAreData,
+} from './notes.ts';
 
 const totals =
   "total_spent_in_cents sums paid purchases of all time in the shop's most frequent currency, unless the shop writes it otherwise. For other times, use purchase_report with group_by customer.";
 
-export const noteCustomers = (read: ToolRead): string[] => [
+export const noteCustomers = (read: ToolRead<ListedRows>): string[] => [
   ...noteInstant(read),
   ...(read.response.data.length === 0 ? ['No customer matches.'] : []),
   ...noteNextPage(read),

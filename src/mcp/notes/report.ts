@@ -1,7 +1,8 @@
-import { endOfPeriodAt, type Interval, type WeekStart } from '../../domain/period.ts';
+import { endOfPeriodAt, type WeekStart } from '../../domain/period.ts';
 import { labelDimensions } from '../../domain/purchase-query.ts';
 import { isPeriodDimension, reportLimits } from '../../domain/purchase-report.ts';
 import {
+  type Currencies,
   noMatch,
   noteCurrency,
   noteFilters,
@@ -12,10 +13,21 @@ import {
   zoneOf,
 } from './notes.ts';
 
-export async function noteReport(read: ToolRead): Promise<string[]> {
+type ReportResponse = Currencies & {
+  readonly measures: readonly string[];
+  readonly group_by: readonly string[];
+  readonly compared_period: object | null;
+  readonly totals: Readonly<Record<string, unknown>>;
+  readonly rows: readonly Readonly<Record<string, unknown>>[];
+  readonly rows_truncated: boolean;
+};
+type ReportRead = ToolRead<ReportResponse>;
+
+export async function noteReport(read: ReportRead): Promise<string[]> {
   const { query, response } = read;
-  const groupBy: readonly string[] = response.group_by;
-  const isLocal = groupBy.some((name) => isPeriodDimension(name) || /^(weekday|hour)/.test(name));
+  const isLocal = response.group_by.some(
+    (name) => isPeriodDimension(name) || /^(weekday|hour)/.test(name),
+  );
   return [
     ...noteInstant(read),
     noteStatuses(read),
@@ -33,10 +45,10 @@ export async function noteReport(read: ToolRead): Promise<string[]> {
   ];
 }
 
-const isEmpty = ({ totals, rows }: ToolRead['response']): boolean =>
+const isEmpty = ({ totals, rows }: ReportResponse): boolean =>
   rows.length === 0 && Object.values(totals).every((total) => total === 0);
 
-function noteRows({ response }: ToolRead): string[] {
+function noteRows({ response }: ReportRead): string[] {
   const { rows, measures, group_by: groupBy, rows_truncated: isTruncated } = response;
   const notes: string[] = [];
   if (isTruncated) {
@@ -44,13 +56,13 @@ function noteRows({ response }: ToolRead): string[] {
       `Rows are missing: these are ${rows.length} of more. Set a larger limit (at most ${reportLimits.max}), or fewer dimensions. totals cover all.`,
     );
   }
-  if (rows.length > 1 && /(^|,)(returning_)?customer_count/.test(measures.join())) {
+  if (rows.length > 1 && measures.some((name) => /^(returning_)?customer_count$/.test(name))) {
     notes.push(
       'customer_count and returning_customer_count count each customer once in a row: do not add rows up. totals have the numbers of all rows.',
     );
   }
-  for (const name of groupBy.filter((each: string) => isLabel(each))) {
-    if (!rows.some((row: Record<string, unknown>) => row[name] === null)) continue;
+  for (const name of groupBy.filter(isLabel)) {
+    if (!rows.some((row) => row[name] === null)) continue;
     notes.push(
       `${name} null means purchases without one. To select them, set without to ["${name}"].`,
     );
@@ -61,10 +73,10 @@ function noteRows({ response }: ToolRead): string[] {
 const isLabel = (name: string): boolean => (labelDimensions as readonly string[]).includes(name);
 
 /** Says which periods have only a part of their time in the report. */
-async function noteCutPeriods({ query, response, asOf }: ToolRead): Promise<string[]> {
+async function noteCutPeriods({ query, response, asOf }: ReportRead): Promise<string[]> {
   if (asOf === undefined) return [];
   const [since, until] = [query.created_since, query.created_until] as (bigint | undefined)[];
-  const interval: Interval | undefined = response.group_by.find(isPeriodDimension);
+  const interval = response.group_by.find(isPeriodDimension);
   if (interval === undefined) {
     const isOpen = since !== undefined && until === undefined;
     return isOpen ? ['Without created_until, the period ends at the instant of the data.'] : [];
