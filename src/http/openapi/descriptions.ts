@@ -1,4 +1,9 @@
+import { trackingLabels } from '../../domain/purchase.ts';
 import { pitfalls, questions } from './questions.ts';
+
+const describeLabel = (name: string): string =>
+  'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, ' +
+  `send \`without=${name}\`. On lists, an addition.`;
 
 /**
  * The description of each parameter, unless the schema of a route has another one. The first sentence says what
@@ -34,16 +39,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   currency: 'This currency code, such as `BRL`. Upper and lower case differ. An addition.',
   without:
     'Purchases without these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
-  utm_source:
-    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_source`. On lists, an addition.',
-  utm_medium:
-    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_medium`. On lists, an addition.',
-  utm_campaign:
-    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_campaign`. On lists, an addition.',
-  utm_content:
-    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_content`. On lists, an addition.',
-  utm_term:
-    'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, send `without=utm_term`. On lists, an addition.',
+  ...Object.fromEntries(trackingLabels.map((name) => [name, describeLabel(name)])),
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. The group `null` has the purchases without a value. `status` is the payment status, `day` the day in `timezone`.',
   group_limit:

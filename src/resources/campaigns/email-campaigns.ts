@@ -3,6 +3,7 @@ import { byUpdate } from '../../postgres/lists/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, optional, text } from '../record/record.ts';
 import { listRoute, recordRoute } from '../record/record-routes.ts';
 import { objectOf } from '../stored-json.ts';
+import { campaignDescriptions } from './metrics.ts';
 
 /** Section 2.11. */
 const emailCampaign = defineRecord('EmailCampaign', 'email_campaign', 'email_campaigns', {
@@ -25,13 +26,11 @@ export const emailCampaigns: ResourceRoutes = (services) => [
   listRoute(services, emailCampaign, byUpdate, {
     url,
     summary: 'Email campaigns, most recently updated first',
-    description:
-      'Metrics count messages, not purchases. Revenue of campaigns is a report by ' +
-      '`utm_campaign`, whose texts need not be names of campaigns.',
+    description: campaignDescriptions.list,
   }),
   recordRoute(services, emailCampaign, {
     url,
     summary: 'One email campaign',
-    description: 'Metrics count messages, not purchases.',
+    description: campaignDescriptions.record,
   }),
 ];

@@ -18,15 +18,17 @@ const flow = defineRecord('Flow', 'flow', 'flows', {
 
 const url = '/flows';
 
+const description = '`run_count` counts runs, not customers or purchases.';
+
 export const flows: ResourceRoutes = (services) => [
   listRoute(services, flow, byUpdate, {
     url,
     summary: 'Automation flows, most recently updated first',
-    description: '`run_count` counts runs, not customers or purchases.',
+    description,
   }),
   recordRoute(services, flow, {
     url,
     summary: 'One automation flow',
-    description: '`run_count` counts runs, not customers or purchases.',
+    description,
   }),
 ];

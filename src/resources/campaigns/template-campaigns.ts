@@ -3,6 +3,7 @@ import { byUpdate } from '../../postgres/lists/keyset-list.ts';
 import { choice, defineRecord, flag, htmlUrl, instant, optional, text } from '../record/record.ts';
 import { listRoute, recordRoute } from '../record/record-routes.ts';
 import { listOfObjects, objectOf } from '../stored-json.ts';
+import { campaignDescriptions } from './metrics.ts';
 
 /** Section 2.12. */
 const templateCampaign = defineRecord(
@@ -51,13 +52,11 @@ export const templateCampaigns: ResourceRoutes = (services) => [
     url,
     isAddition: true,
     summary: 'WhatsApp and SMS campaigns, most recently updated first',
-    description:
-      'Metrics count messages, not purchases. Revenue of campaigns is a report by ' +
-      '`utm_campaign`, whose texts need not be names of campaigns.',
+    description: campaignDescriptions.list,
   }),
   recordRoute(services, templateCampaign, {
     url,
     summary: 'One WhatsApp or SMS campaign',
-    description: 'Metrics count messages, not purchases.',
+    description: campaignDescriptions.record,
   }),
 ];
