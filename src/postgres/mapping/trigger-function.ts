@@ -71,7 +71,7 @@ begin
   return null;
 end`;
   return {
-    name: functionName('map_rows_of', table),
+    name: triggerFunctionName(table),
     isTrigger: true,
     parameters: '',
     body,
@@ -117,6 +117,8 @@ export function keysFrom(key: string, table: string, rows: string): string {
   const alias = table.replace(/^("([^"]|"")*"|[^".]*)\./, '');
   return `from ${rows} as ${alias} cross join lateral (${query}) as mapped_keys (mapped_key)`;
 }
+
+export const triggerFunctionName = (table: string): string => functionName('map_rows_of', table);
 
 /** The name of the function that finds the keys of logged rows. */
 export const keyFunctionName = (table: string): string => functionName('find_keys_of', table);

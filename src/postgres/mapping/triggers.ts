@@ -2,7 +2,12 @@ import pg from 'pg';
 import { type Connection, type Database, inTransaction } from '../connection/pool.ts';
 import type { MappingSource } from './mapping-definition.ts';
 import { triggerNames } from './structure.ts';
-import { keyFunction, type SourceFunction, triggerFunction } from './trigger-function.ts';
+import {
+  keyFunction,
+  type SourceFunction,
+  triggerFunction,
+  triggerFunctionName,
+} from './trigger-function.ts';
 
 const { escapeIdentifier, escapeLiteral } = pg;
 
@@ -126,7 +131,7 @@ function functionsOf(schema: string, tables: readonly SourceTable[]): SourceFunc
 
 /** Creates the triggers that a table lacks, and enables those that are disabled. */
 async function createTriggers(connection: Connection, table: SourceTable): Promise<void> {
-  const calls = escapeIdentifier(triggerFunction('', table.root, table.keys).name);
+  const calls = escapeIdentifier(triggerFunctionName(table.root));
   for (const event of triggersFor(table)) {
     const name = triggerNames[event];
     const isEnabled = table.triggers[name];
