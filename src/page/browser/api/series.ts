@@ -29,7 +29,7 @@ export async function loadSeries(path: string, view: View, signal: AbortSignal):
   const interval = body.group_by[0] ?? '';
   const periods = body.rows.map((row): Period => ({ ...row, starts_at: String(row[interval]) }));
   const current = spanOf(body.period, body.timezone);
-  const compared = spanOf(body.compared_period ?? { since: null, until: null }, body.timezone);
+  const compared = spanOf(body.compared_period, body.timezone);
   const amounts = body.rows.flatMap(({ compared }) => compared ?? []);
   return {
     interval,

@@ -41,3 +41,19 @@ export function Select({ options, onSelect, ...attributes }: SelectProperties) {
     </select>
   );
 }
+
+type ChoiceProperties = SelectProperties & {
+  readonly label: string;
+  /** The id of a title that precedes the label in the name of the control. */
+  readonly titleId: string;
+};
+
+/** A list with its label before it, in the head of a panel. */
+export function Choice({ label, titleId, id, ...select }: ChoiceProperties) {
+  return (
+    <label class="inline" for={id}>
+      <span id={`${id}-label`}>{label}</span>
+      <Select id={id} aria-labelledby={`${titleId} ${id}-label`} {...select} />
+    </label>
+  );
+}

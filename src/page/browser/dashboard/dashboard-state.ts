@@ -122,9 +122,8 @@ const partOf = <Value>(part: Part<Value> | undefined, view: View): Value | null 
 
 /** The currencies of the totals, the most frequent first. Empty unless there are several. */
 function currenciesOf(totals: Totals | null): readonly string[] {
-  const rows = totals?.currencies?.rows.filter(({ purchase_count: count }) => Number(count) > 0);
-  const known =
-    rows?.flatMap(({ currency }) => (currency === null ? [] : [String(currency)])) ?? [];
+  const rows = totals?.currencies?.rows ?? [];
+  const known = rows.flatMap(({ currency }) => (currency === null ? [] : [String(currency)]));
   return known.length > 1 ? known : [];
 }
 

@@ -60,8 +60,7 @@ function Dates() {
   const isNarrow = useMedia(narrow);
   const days = daysOf(state, view.at);
   const report = parts.totals?.view === view ? parts.totals.value?.report : undefined;
-  const compared = report?.compared_period ?? null;
-  const span = compared && spanOf(compared, state.timezone);
+  const span = spanOf(report?.compared_period ?? null, state.timezone);
   return (
     <div class="dates-shown" id="dates-shown">
       <p>{days === null ? texts.periods.all : formatDays(days)}</p>

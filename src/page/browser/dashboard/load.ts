@@ -20,7 +20,7 @@ export type View = {
 export type Totals = {
   readonly report: Report;
   readonly asOf: Snapshot<Report>['asOf'];
-  /** The rows by currency, if there are several. */
+  /** By currency, if there are several: those with purchases in the period. */
   readonly currencies: Report | null;
   /** Whether the organization has no purchase at all. */
   readonly isUnused: boolean;
@@ -76,11 +76,17 @@ export async function loadDashboard(
   return problems;
 }
 
+/** Without rows of the compared time alone. */
+const withPurchases = (report: Report): Report => ({
+  ...report,
+  rows: report.rows.filter(({ purchase_count: count }) => BigInt(count) > 0n),
+});
+
 async function loadTotals(view: View, signal: AbortSignal): Promise<Totals> {
   const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies: false });
   const { body: report, asOf } = await get<Report>(requests.totals, signal);
   const currencies = report.mixed_currencies
-    ? (await get<Report>(requests.currencies, signal)).body
+    ? withPurchases((await get<Report>(requests.currencies, signal)).body)
     : null;
   const latest =
     Number(report.totals.purchase_count) === 0

@@ -1,5 +1,5 @@
 import type { Cohort, Cohorts } from '../api/responses.ts';
-import { Select } from '../components/controls.tsx';
+import { Choice } from '../components/controls.tsx';
 import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
 import { NotLoaded, Panel } from '../dashboard/panel.tsx';
 import { cohortLabel } from '../display/cohort-label.ts';
@@ -12,16 +12,14 @@ import { averageRetention, type Retention, retentionOf } from './retention.ts';
 export function CohortPanel() {
   const { parts, state, change } = useDashboard();
   const interval = (
-    <label class="inline" for="cohort-interval">
-      <span id="cohort-interval-label">{texts.series.by}</span>
-      <Select
-        id="cohort-interval"
-        aria-labelledby="cohorts-title cohort-interval-label"
-        value={state.cohort_interval}
-        options={cohortIntervals.map((value) => ({ value, label: texts.intervals[value] }))}
-        onSelect={(value) => change({ cohort_interval: value as CohortInterval })}
-      />
-    </label>
+    <Choice
+      id="cohort-interval"
+      titleId="cohorts-title"
+      label={texts.series.by}
+      value={state.cohort_interval}
+      options={cohortIntervals.map((value) => ({ value, label: texts.intervals[value] }))}
+      onSelect={(value) => change({ cohort_interval: value as CohortInterval })}
+    />
   );
   return (
     <Panel kind="cohorts" part={parts.cohorts} title={texts.cohorts.title} controls={interval}>

@@ -23,7 +23,11 @@ export type GroupsProperties = {
 
 /** The rows of a report, with their changes and shares. */
 export function GroupsTable({ label, report, measure, others, onSelect }: GroupsProperties) {
-  const shown = { report, measure, others: others.filter((name) => name !== measure) };
+  const summable = summableOf(measure);
+  const shown = {
+    ...{ report, measure, others: others.filter((name) => name !== measure) },
+    largest: Math.max(...report.rows.map((row) => Number(row[summable]))),
+  };
   return (
     <Table label={label} columns={columnsOf(shown)}>
       {report.rows.map((row) => (
@@ -38,7 +42,10 @@ export function GroupsTable({ label, report, measure, others, onSelect }: Groups
   );
 }
 
-type Shown = Pick<GroupsProperties, 'report' | 'measure' | 'others'>;
+type Shown = Pick<GroupsProperties, 'report' | 'measure' | 'others'> & {
+  /** The value with the longest bar. */
+  readonly largest: number;
+};
 
 /** The measure of bars and shares: averages and customers have no share. */
 const summableOf = (measure: MeasureName): MeasureName =>
@@ -58,7 +65,7 @@ function shareOf(report: Report, row: ReportRow, measure: MeasureName): number |
   return hasScale(report, measure) && total > 0 ? value / total : null;
 }
 
-function columnsOf({ report, measure, others }: Shown) {
+function columnsOf({ report, measure, others }: Omit<Shown, 'largest'>) {
   const change = texts.ranking.changeOf(texts.measures[measure]);
   const share = texts.ranking.shareOf(texts.measures[summableOf(measure)]);
   const number = (name: string, title?: string) => ({
@@ -77,13 +84,12 @@ function columnsOf({ report, measure, others }: Shown) {
 
 type RowProperties = Shown & { readonly row: ReportRow; readonly select: (() => void) | null };
 
-function Row({ report, measure, others, row, select }: RowProperties) {
+function Row({ report, measure, others, largest, row, select }: RowProperties) {
   const currency = report.group_by.includes('currency')
     ? (row.currency as string | null)
     : report.currency;
   const summable = summableOf(measure);
   const value = Number(row[summable]);
-  const largest = Math.max(...report.rows.map((one) => Number(one[summable])));
   const width = largest > 0 ? Math.max(0, (100 * value) / largest) : 0;
   const share = shareOf(report, row, summable);
   const textOf = (name: MeasureName) =>

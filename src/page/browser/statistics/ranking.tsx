@@ -1,5 +1,5 @@
 import type { Report, ReportRow } from '../api/responses.ts';
-import { Select } from '../components/controls.tsx';
+import { Choice } from '../components/controls.tsx';
 import { type DashboardState, type Part, useDashboard } from '../dashboard/dashboard-state.ts';
 import { NotLoaded, Panel } from '../dashboard/panel.tsx';
 import { dimensions } from '../display/dimensions.ts';
@@ -31,26 +31,22 @@ function Dimensions() {
   const others = dimensions.filter(({ value }) => value !== state.group_by);
   return (
     <>
-      <label class="inline" for="dimension">
-        <span id="dimension-label">{texts.ranking.by}</span>
-        <Select
-          id="dimension"
-          aria-labelledby="ranking-title dimension-label"
-          value={state.group_by}
-          options={dimensions}
-          onSelect={(group_by) => change({ group_by, group_limit: '10' })}
-        />
-      </label>
-      <label class="inline" for="second-dimension">
-        <span id="second-dimension-label">{texts.ranking.and}</span>
-        <Select
-          id="second-dimension"
-          aria-labelledby="ranking-title second-dimension-label"
-          value={state.then_by}
-          options={[noDimension, ...others]}
-          onSelect={(then_by) => change({ then_by, group_limit: '10' })}
-        />
-      </label>
+      <Choice
+        id="dimension"
+        titleId="ranking-title"
+        label={texts.ranking.by}
+        value={state.group_by}
+        options={dimensions}
+        onSelect={(group_by) => change({ group_by, group_limit: '10' })}
+      />
+      <Choice
+        id="second-dimension"
+        titleId="ranking-title"
+        label={texts.ranking.and}
+        value={state.then_by}
+        options={[noDimension, ...others]}
+        onSelect={(then_by) => change({ then_by, group_limit: '10' })}
+      />
     </>
   );
 }

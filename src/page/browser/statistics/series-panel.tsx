@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { Select } from '../components/controls.tsx';
+import { Choice } from '../components/controls.tsx';
 import { Table } from '../components/table.tsx';
 import { useDashboard } from '../dashboard/dashboard-state.ts';
 import { NoMatch, NoPurchases } from '../dashboard/empty.tsx';
@@ -105,16 +105,14 @@ function IntervalChoice() {
     disabled: !isPossible(value, days),
   }));
   return (
-    <label class="inline" for="interval">
-      <span id="interval-label">{texts.series.by}</span>
-      <Select
-        id="interval"
-        aria-labelledby="series-title interval-label"
-        value={state.interval}
-        options={options}
-        onSelect={(interval) => change({ interval })}
-      />
-    </label>
+    <Choice
+      id="interval"
+      titleId="series-title"
+      label={texts.series.by}
+      value={state.interval}
+      options={options}
+      onSelect={(interval) => change({ interval })}
+    />
   );
 }
 

@@ -61,7 +61,7 @@ function amountsOf(measure: MeasureName, { report, currencies }: Totals): readon
   if (!isMoney(measure)) return [formatCount(totals[measure])];
   if (hasNoAverage(measure, totals)) return ['–'];
   if (currencies === null) return [formatMoney(totals[measure], report.currency)];
-  const rows = currencies.rows.filter(({ purchase_count: count }) => BigInt(count) > 0n);
+  const { rows } = currencies;
   const shown = rows
     .slice(0, currenciesShown)
     .map((row) => formatMoney(row[measure], row.currency as string | null));
@@ -77,7 +77,7 @@ type ChangeProperties = { readonly measure: MeasureName; readonly report: Report
 function Change({ measure, report }: ChangeProperties) {
   const { totals } = report;
   const { compared } = totals;
-  const span = spanOf(report.compared_period ?? { since: null, until: null }, report.timezone);
+  const span = spanOf(report.compared_period, report.timezone);
   if (compared === undefined || span === null) return <span class="card-change" />;
   if (isMoney(measure) && report.mixed_currencies) {
     return <span class="card-change">{texts.totals.severalCurrencies}</span>;

@@ -1,4 +1,5 @@
 import { maxPeriods } from '../../../domain/period-limit.ts';
+import type { Bounds } from '../api/responses.ts';
 import { addDays, countDays, dayAt, endOfDay, startOfDay } from './calendar.ts';
 
 export const periodNames = ['last7', 'last30', 'last90', 'month', 'year', 'all', 'custom'] as const;
@@ -47,11 +48,9 @@ export function currentSpan(selection: Selection, now: number): Span | null {
   return { days, end: isPresent(days, selection.timezone, now) ? now : end };
 }
 
-/** The bounds that a report states, as days; null for all time. */
-export function spanOf(
-  { since, until }: { readonly since: string | null; readonly until: string | null },
-  timeZone: string,
-): Span | null {
+/** The bounds that a report states, as days; null for all time, and without bounds. */
+export function spanOf(bounds: Bounds | null, timeZone: string): Span | null {
+  const { since = null, until = null } = bounds ?? {};
   if (since === null || until === null) return null;
   // Bounds are inclusive to the microsecond.
   const end = Date.parse(until) + 1;

@@ -94,7 +94,7 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
       ...selection,
     }),
     parquet: file({ format: 'parquet' }),
-    all: file({ format: 'csv_excel', amounts: 'units' }),
+    all: file({}),
   };
 }
 
