@@ -1,73 +1,11 @@
-import { isDeepStrictEqual } from 'node:util';
 import { expect, onTestFinished } from 'vitest';
-import type { Database } from '../../src/postgres/connection/pool.ts';
-import { applyMapping } from '../../src/postgres/mapping/apply.ts';
-import { createComparison } from '../../src/postgres/mapping/comparison.ts';
 import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
 import { createMapper } from '../../sync/mapping/mapper.ts';
 import { createMappingRound } from '../../sync/mapping/mapping-round.ts';
 import { createTotals } from '../../sync/mapping/totals.ts';
-import { test } from '../support/fixtures.ts';
-import { createRecordedLog } from '../support/logged-lines.ts';
-import { addOrganization } from '../support/shop.ts';
-
-const tables = `
-  create schema store;
-  create table store.clients (id text primary key, name text, org bigint not null default 1, joined timestamptz, extra jsonb);
-  create table store.emails (client_id text, email text);
-  create table store.orders (
-    id bigint primary key, client_id text, cents bigint not null default 100, divisor int not null default 1, org bigint not null default 1);
-  create view mapped_customers as
-    select id as external_id, org as organization_id, name, email, joined as created_at
-    from store.clients left join store.emails on client_id = id;
-  create view mapped_purchases as
-    select id as external_id, org as organization_id, client_id as customer_external_id,
-      cents / divisor as purchase_value_in_cents, timestamptz '2026-01-01Z' as created_at, 'paid' as payment_status
-    from store.orders;
-  insert into mapping_sources (view, source, key) values
-    ('mapped_customers', 'store.clients', 'id'), ('mapped_customers', 'store.emails', 'client_id'),
-    ('mapped_purchases', 'store.orders', 'id');`;
-
-const log = createRecordedLog();
-
-/** A mapped shop with rows, and what a test does with it. */
-const it = test
-  .extend('apply', ({ database }) => async (acceptDeletions = false) => {
-    await applyMapping(database.pool, await readMapping(database.pool), {
-      acceptDeletions,
-      onProgress: () => {},
-      signal: new AbortController().signal,
-    });
-  })
-  .extend('query', ({ database }) => async (text: string) => {
-    const results = await database.pool.query(text);
-    return (Array.isArray(results) ? results.at(-1) : results).rows;
-  })
-  .extend('start', ({ database, apply, query }) => async (rows = '', schema = tables) => {
-    await query(`
-      drop schema if exists store cascade;
-      drop table if exists customer_numbers, purchase_numbers;
-      drop view if exists mapped_customers, mapped_purchases;
-      delete from mapping_sources; delete from mapping_changes; delete from mapping_state; delete from mapping_failures;
-      delete from mapping_held_deletions; delete from organizations; alter sequence organizations_id_seq restart`);
-    await addOrganization(database.pool);
-    await addOrganization(database.pool);
-    await query(schema);
-    if (rows !== '') await query(rows);
-    await apply();
-  })
-  .extend(
-    'map',
-    ({ database }) =>
-      () =>
-        map(database.pool),
-  );
-
-async function map(database: Database) {
-  await createMapper({ database, pollIntervalMs: 10, log }).once();
-}
+import { it, log, tables } from './small-shop.ts';
 
 it('logs keys as the owner of the function, whatever the search path of a writer has', async ({
   start,
@@ -313,30 +251,6 @@ it('keeps totals due if a transaction that maps has begun before them', async ({
   ]);
 });
 
-it('compares again what another process was asked to compare', async ({
-  start,
-  query,
-  database,
-}) => {
-  await start(`insert into store.orders (id) values (1)`);
-  const signal = new AbortController().signal;
-  const [one, other] = [
-    createMappingRound(database.pool, log),
-    createMappingRound(database.pool, log),
-  ];
-  await one.run({ isComparing: true, signal });
-  await one.run({ isComparing: true, signal });
-  await query(`insert into mapping_changes (view) values ('mapped_purchases')`);
-  await other.run({ isComparing: false, signal });
-  const compared = async () => (await query('select compared_at from mapping_state'))[0];
-  for (const before = await compared(); isDeepStrictEqual(await compared(), before); ) {
-    await one.run({ isComparing: true, signal });
-  }
-  expect(await query('select structure is null as due from mapping_state')).toEqual([
-    { due: true },
-  ]);
-});
-
 it('compares rows if the query of a key fails', async ({ start, query, map }) => {
   await start(
     `insert into store.clients (id, name) values ('', 'Ana'), ('b', 'Bruno')`,
@@ -357,60 +271,6 @@ it('compares rows if the query of a key fails', async ({ start, query, map }) =>
   expect(await query('select * from mapping_changes')).toEqual([]);
 });
 
-it('copies rows without customers from both ends to one guest for each organization', async ({
-  start,
-  query,
-}) => {
-  await start(
-    `insert into store.orders (id, org) select n, 1 + n % 2 from generate_series(1, 12000) as n`,
-  );
-  expect(
-    await query(
-      `select organization_id as org, count(distinct customer_id)::int as customers, count(*)::int as orders
-       from purchases group by 1 order by 1`,
-    ),
-  ).toEqual([1n, 2n].map((org) => ({ org, customers: 1, orders: 6000 })));
-  expect(await query('select count(*)::int as customers from customers')).toEqual([
-    { customers: 2 },
-  ]);
-});
-
-it('fails a copy as a whole if one end of it fails', async ({ start, query, apply }) => {
-  await expect(
-    start(
-      'insert into store.orders (id) select generate_series(1, 12000)',
-      `${tables}
-      create function store.limited(id bigint) returns bigint language plpgsql stable as $$
-        begin if id > 11000 then raise insufficient_privilege; end if; return id; end $$;
-      create or replace view mapped_purchases as
-        select id as external_id, org as organization_id, client_id as customer_external_id,
-          store.limited(id) as purchase_value_in_cents, timestamptz '2026-01-01Z' as created_at, 'paid' as payment_status
-        from store.orders`,
-    ),
-  ).rejects.toMatchObject({ code: '42501' });
-  expect(await query('select copied_at from mapping_state')).toEqual([{ copied_at: null }]);
-  await query(
-    `create or replace function store.limited(id bigint) returns bigint language sql as 'select id'`,
-  );
-  await apply();
-  expect(await query('select count(*)::int as orders from purchases')).toEqual([{ orders: 12000 }]);
-});
-
-it('copies rows once if two processes copy', async ({ start, query, database }) => {
-  const schema = `${tables} insert into store.orders (id) select generate_series(1, 12000)`;
-  await start('', schema);
-  await query('truncate purchases, purchase_numbers; delete from mapping_state');
-  const copy = async () =>
-    applyMapping(database.pool, await readMapping(database.pool), {
-      acceptDeletions: false,
-      onProgress: () => {},
-      signal: new AbortController().signal,
-    });
-  const copied = await Promise.all([copy(), copy()]);
-  expect(copied.map(({ written }) => written).sort()).toEqual([0, 12_000]);
-  expect(await query('select * from mapping_failures')).toEqual([]);
-});
-
 it('maps once the process that maps has ended', async ({ start, query, map, database }) => {
   await start('insert into store.orders (id) values (1)');
   await query('update store.orders set cents = 7');
@@ -423,24 +283,6 @@ it('maps once the process that maps has ended', async ({ start, query, map, data
   expect(await query('select purchase_value_in_cents as cents from purchases')).toEqual([
     { cents: 7n },
   ]);
-});
-
-it('maps changes while rows are compared again', async ({ start, query, database }) => {
-  await start('insert into store.orders (id) select generate_series(1, 12000)');
-  await query('update store.orders set cents = 7 where id = 12000');
-  let seen: unknown;
-  await applyMapping(database.pool, await readMapping(database.pool), {
-    acceptDeletions: false,
-    onProgress: async (rows) => {
-      if (rows === 5_000) {
-        seen = query(
-          'select count(*)::int as mapped from purchases where purchase_value_in_cents = 7',
-        );
-      }
-    },
-    signal: new AbortController().signal,
-  });
-  expect(await seen).toEqual([{ mapped: 1 }]);
 });
 
 it('shows a problem of totals while rows are mapped, and forgets it once they are right', async ({
@@ -478,39 +320,6 @@ it('shows a problem of totals while rows are mapped, and forgets it once they ar
     .toMatch(/refresh_customer/);
   await rename('other', 'refresh');
   await expect.poll(async () => (await state()).problem, { timeout: 30_000 }).toBeNull();
-});
-
-it('finds all rows that an empty view lacks, however many', async ({ start, query, database }) => {
-  await start(`insert into store.orders (id) select generate_series(1, 3000)`);
-  await query(
-    'alter table store.orders disable trigger all; delete from store.orders where id > 1500',
-  );
-  const mapping = await readMapping(database.pool);
-  const comparison = createComparison(mapping, { limit: 10 });
-  const step = () =>
-    inMappingTransaction(database.pool, (connection) => comparison.step(connection));
-  while ((await step()) !== null);
-  expect(await query('select rows from mapping_held_deletions')).toEqual([{ rows: 1500n }]);
-});
-
-it('holds no deletions that another process has accepted meanwhile', async ({
-  start,
-  query,
-  apply,
-  database,
-}) => {
-  await start(`insert into store.orders (id) select generate_series(1, 3000)`);
-  await query(
-    'alter table store.orders disable trigger all; delete from store.orders where id > 1500',
-  );
-  const comparison = createComparison(await readMapping(database.pool), { limit: 10_000 });
-  const step = () =>
-    inMappingTransaction(database.pool, (connection) => comparison.step(connection));
-  for (let steps = 0; steps < 3; steps += 1) expect(await step()).not.toBeNull();
-  await apply(true);
-  while ((await step()) !== null);
-  expect(await query('select * from mapping_held_deletions')).toEqual([]);
-  expect(await query('select count(*)::int as orders from purchases')).toEqual([{ orders: 1500 }]);
 });
 
 it('has a source and a key with the names that the trigger function uses', async ({
