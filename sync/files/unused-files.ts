@@ -29,7 +29,7 @@ export async function removeOrganizationFolder(
 
 /** Files of the purchase store, also of earlier layouts and of builds that were interrupted. */
 const isStoreFile = (name: string): boolean =>
-  /^(base-[0-9a-f]+\.duckdb|log-[0-9a-f]+\.tsv|delta-[0-9a-f]+\.duckdb(\.unfinished)?|load-[ab]\.csv|\d+-[0-9a-f-]+\.duckdb(\.tmp)?|(base\.(unfinished|merged)|live|next)\.duckdb|OWNER|STATUS)(\.wal)?$/.test(
+  /^(base-[0-9a-f]+\.duckdb|log-[0-9a-f]+\.tsv|delta-[0-9a-f]+\.duckdb(\.unfinished)?|load-[ab]\.[ct]sv|\d+-[0-9a-f-]+\.duckdb(\.tmp)?|(base\.(unfinished|merged)|live|next)\.duckdb|OWNER|STATUS)(\.wal)?$/.test(
     name,
   );
 

@@ -49,7 +49,7 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
     await first.until(
       ({ value }) => value(inState('loading')) === 1 && value(inState('waiting to load')) === 1,
     );
-    const chunk = join(organizationDirectory(directory, organizationId), 'load-a.csv');
+    const chunk = join(organizationDirectory(directory, organizationId), 'load-a.tsv');
     await expect.poll(() => existsSync(chunk), { timeout: 60_000 }).toBe(true);
     await first.end('SIGKILL');
     const { until } = await startWorker();

@@ -218,7 +218,7 @@ describe('a load that fails', { tags: ['slow'] }, () => {
     await built.add(purchases);
     await built.sync();
     const published = filesIn(built.folder).sort();
-    const left = ['base-0123456789ab.duckdb', 'log-0123456789ab.tsv', 'load-a.csv'].map((name) =>
+    const left = ['base-0123456789ab.duckdb', 'log-0123456789ab.tsv', 'load-a.tsv'].map((name) =>
       join(built.folder, name),
     );
     const merged = mergedBasePath(built.folder);

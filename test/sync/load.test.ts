@@ -192,13 +192,11 @@ describe('a load', () => {
     async ({ database, directory, organizationId, program, folder, addMany }) => {
       await addMany(2_000);
       const worker = program('test/support/chaos/small-limits.ts');
-      const [firstChunk, secondChunk] = ['load-a.csv', 'load-b.csv'].map((name) =>
-        join(folder, name),
-      ) as [string, string];
+      const secondChunk = join(folder, 'load-b.tsv');
       while (!existsSync(secondChunk)) await sleep(5);
-      // The third chunk replaces the first one, which is committed then.
-      const { mtimeMs } = statSync(firstChunk);
-      while (statSync(firstChunk).mtimeMs === mtimeMs) await sleep(5);
+      // The fourth chunk replaces the second one. The first one is committed then.
+      const { mtimeMs } = statSync(secondChunk);
+      while (statSync(secondChunk).mtimeMs === mtimeMs) await sleep(5);
       await worker.end('SIGKILL');
       await database.pool.query('delete from purchases where id % 5 = 0');
       return { tick: () => newestTick(readTicks(directory), organizationId) as TickFile };

@@ -1,4 +1,5 @@
 import { isTextColumn, type PurchaseRow, purchaseColumns } from '../../domain/purchase.ts';
+import { escapes } from '../format/copied-lines.ts';
 
 /** A changed purchase: its row, or null if it was deleted. */
 export type ChangedPurchase = { readonly id: bigint; readonly row: PurchaseRow | null };
@@ -24,16 +25,6 @@ function decode(
   if (field === '\\N') return null;
   return isTextColumn(column) ? withoutEscapes(field) : BigInt(field);
 }
-
-/** The characters that Postgres escapes in the text format of COPY. */
-export const escapes: Readonly<Record<string, string>> = {
-  b: '\b',
-  f: '\f',
-  n: '\n',
-  r: '\r',
-  t: '\t',
-  v: '\v',
-};
 
 /** Texts of Postgres do not contain NUL, so NUL can stand for an escaped backslash. */
 const nul = '\0';

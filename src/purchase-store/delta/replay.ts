@@ -1,16 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql from 'sql-template-tag';
-import {
-  maxPurchaseLineBytes,
-  type PurchaseColumn,
-  type PurchaseColumnKind,
-  purchaseColumns,
-} from '../../domain/purchase.ts';
-import { queryRows, quotePath } from '../../duckdb/connection.ts';
+import { purchaseColumns } from '../../domain/purchase.ts';
+import { queryRows } from '../../duckdb/connection.ts';
+import { copiedLines, copiedValue, recordTypes } from '../format/copied-lines.ts';
 import { type EncodedTable, encodedPurchases, extendDictionaries } from '../format/encode-sql.ts';
 import { entriesOfDelta, supersededColumns } from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
-import { escapes } from './decode-records.ts';
 
 /** Lines of a log after those that a delta shows. */
 export type LogLines = {
@@ -21,29 +16,6 @@ export type LogLines = {
   readonly bytes: number;
   read(): Buffer;
 };
-
-/** DuckDB's types of the fields of a record. */
-export const fieldTypes: Readonly<Record<PurchaseColumnKind, string>> = {
-  purchase_id: 'bigint',
-  customer_id: 'bigint',
-  cents: 'bigint',
-  instant: 'bigint',
-  text: 'varchar',
-  label: 'varchar',
-  coupons: 'varchar',
-};
-
-const isText = ({ kind }: PurchaseColumn): boolean => fieldTypes[kind] === 'varchar';
-
-/** `value` without the escapes of COPY (decode-records.ts). Splitting texts at backslashes took gigabytes. */
-function unescaped(value: string): string {
-  const unmarked = `replace(${value}, '\\\\', chr(0))`;
-  const rest = Object.entries(escapes).reduce(
-    (text, [mark, character]) => `replace(${text}, '\\${mark}', chr(${character.charCodeAt(0)}))`,
-    unmarked,
-  );
-  return `case when contains(${value}, '\\') then replace(${rest}, chr(0), '\\') else ${value} end`;
-}
 
 /**
  * Replays lines of a log, within a transaction, and returns the ids of the changed purchases; no ids
@@ -83,20 +55,16 @@ function readRecords({
   lines,
   shownLines,
 }: Pick<LogLines, 'path' | 'lines' | 'shownLines'>): string {
-  const columns = purchaseColumns.map(({ name, kind }) => `'${name}': '${fieldTypes[kind]}'`);
-  const values = purchaseColumns.map((column) =>
-    isText(column) ? `${unescaped(column.name)} as ${column.name}` : column.name,
-  );
+  const fields = purchaseColumns.map(({ name, kind }) => [name, recordTypes[kind]] as const);
+  const records = copiedLines(path, [['kind', 'varchar'], ...fields], {
+    // A line of a deleted purchase has its id only.
+    null_padding: true,
+    skip: shownLines,
+  });
   return `
     create or replace temp table record as
-    select kind = 'u' as present, ${values.join(', ')}
-    from (
-      from read_csv(${quotePath(path)}, columns = {'kind': 'varchar', ${columns.join(', ')}},
-        auto_detect = false, header = false, delim = '\t', quote = '', escape = '', new_line = '\\n',
-        nullstr = '\\N', null_padding = true, parallel = false, max_line_size = ${maxPurchaseLineBytes},
-        buffer_size = ${2 * maxPurchaseLineBytes}, skip = ${shownLines})
-      limit ${lines}
-    )
+    select kind = 'u' as present, ${purchaseColumns.map(copiedValue).join(', ')}
+    from (from ${records} limit ${lines})
     where kind in ('u', 'd');
     -- Not a window: two threads in DuckDB 1.5's window operator made DuckDB invalidate its instance.
     delete from record where rowid not in (select max(rowid) from record group by id)`;

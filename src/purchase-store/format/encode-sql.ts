@@ -53,17 +53,47 @@ export function extendDictionaries(
 }
 
 /** Selects the rows with the columns of the table `purchase`. The dictionaries have all values. */
-export function encodedPurchases({ table, entries }: EncodedTable): string {
+export const encodedPurchases = (rows: EncodedTable): string =>
+  `select ${storedIn(rows.table, () => true)} ${joinedWithDictionaries(rows)}`;
+
+/**
+ * Selects only what the table `purchase` has besides the columns of purchases, keys and the quarter of an hour,
+ * in the order of the rows. The dictionaries have all values.
+ */
+export const encodedKeys = (rows: EncodedTable): string =>
+  `select ${storedIn(rows.table, isDerived)} ${joinedWithDictionaries(rows)} order by ${rows.table}.rowid`;
+
+/** Selects the rows with the columns of the table `purchase`. The table `keys` has the result of `encodedKeys`. */
+export function purchasesWithKeys({ table }: Pick<EncodedTable, 'table'>, keys: string): string {
   const columns = purchaseColumns.flatMap((column) =>
-    storedColumns(column).map(({ name }) => `${encoded(table, column, name)} as ${name}`),
+    storedColumns(column).map(({ name }) =>
+      isDerived(column, name) ? `${keys}.${name}` : encoded(table, column, name),
+    ),
   );
+  return `select ${columns.join(', ')} from ${table} positional join ${keys}`;
+}
+
+const isDerived = ({ name }: PurchaseColumn, stored: string): boolean => stored !== name;
+
+const storedIn = (
+  table: string,
+  isSelected: (column: PurchaseColumn, stored: string) => boolean,
+): string =>
+  purchaseColumns
+    .flatMap((column) =>
+      storedColumns(column)
+        .filter(({ name }) => isSelected(column, name))
+        .map(({ name }) => `${encoded(table, column, name)} as ${name}`),
+    )
+    .join(', ');
+
+function joinedWithDictionaries({ table, entries }: EncodedTable): string {
   const labels = purchaseLabels.map((label) => {
     const name = labelTable(label);
     const known = entries(labelDictionary(label));
     return `left join ${known} as ${name} on ${name}.value = ${table}.${label}`;
   });
   return `
-    select ${columns.join(', ')}
     from ${table}
     join ${entries(customerDictionary)} as customer on customer.id = ${table}.customer_id
     ${labels.join('\n    ')}`;

@@ -26,7 +26,7 @@ import {
   resetBase,
 } from '../base-file.ts';
 import { insertPurchases } from '../load/insert-purchases.ts';
-import { defaultChunkRows } from '../load/load-in-chunks.ts';
+import { rowGroupRows } from '../load/load-in-chunks.ts';
 
 export type MergeOptions = BaseLocation & {
   readonly bases: Bases<null>;
@@ -48,7 +48,7 @@ export async function mergeIntoBase(
   current: NamedFiles,
   published: number,
 ): Promise<Merged> {
-  const { bases, signal, chunkRows = defaultChunkRows } = options;
+  const { bases, signal, chunkRows = 2 * rowGroupRows } = options;
   const file = await openUnfinishedBase(options, mergedBasePath);
   try {
     await resetBase(file);
@@ -103,7 +103,9 @@ async function mergeStore(
     signal.throwIfAborted();
     const range = { after: bounds[index - 1] ?? null, until };
     const purchases = currentPurchases(source, inFile(range));
-    await insertPurchases(connection, catalog, previous, sql`from ${purchases}`);
+    const ordered = sql`from ${purchases} order by created_at, id`;
+    // A temporary table with the rows of both takes a tenth longer.
+    await insertPurchases(connection, catalog, previous, { keys: ordered, rows: ordered });
   }
 }
 

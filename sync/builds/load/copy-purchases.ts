@@ -1,5 +1,4 @@
-import { createWriteStream } from 'node:fs';
-import { Transform } from 'node:stream';
+import { writeFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
@@ -34,7 +33,7 @@ export const copiedColumns: readonly PurchaseColumn[] = [
   ),
 ];
 
-// DuckDB reads a timestamp in UTC without a time zone.
+// DuckDB reads a timestamp in UTC without a time zone. Formatting CSV takes Postgres a third longer than its own format.
 const columns = copiedColumns.map(({ name, kind }) =>
   kind === 'instant' ? `${name} at time zone 'UTC'` : name,
 );
@@ -48,10 +47,10 @@ const copyChunk = `
         > (current_setting('sync.after_created_at')::timestamptz, current_setting('sync.after_id')::bigint)
     order by purchases.created_at, id
     limit current_setting('sync.rows')::bigint
-  ) to stdout (format csv)`;
+  ) to stdout`;
 
 /**
- * Writes the next `rows` purchases after a position to a CSV file, in the order of creation.
+ * Writes the next `rows` purchases after a position to a file, in the text format of COPY and in the order of creation.
  * Each chunk has its own transaction, because a long one holds back every vacuum. Rejects if
  * the signal is aborted, and with ChunkTooLargeError if the file would exceed its limit.
  */
@@ -88,8 +87,8 @@ export async function copyPurchases(
 
 /** The position in the last line. Null if its instant is infinite, which DuckDB then rejects. */
 function positionAtEnd(tail: string): PurchasePosition | null {
-  if (/,-?infinity\n$/.test(tail)) return null;
-  const [, id = '', day, time] = /,(-?\d+),([^, ]+) ([^, ]+)\n$/.exec(tail) ?? [];
+  if (/\t-?infinity\n$/.test(tail)) return null;
+  const [, id = '', day, time] = /\t(-?\d+)\t([^\t ]+) ([^\t ]+)\n$/.exec(tail) ?? [];
   const createdAt = parseInstant(`${day}T${time}Z`, 'down');
   if (createdAt === null) throw new Error('the last line of a chunk has no position');
   return { createdAt, id: BigInt(id) };
@@ -98,7 +97,7 @@ function positionAtEnd(tail: string): PurchasePosition | null {
 /** Writes the output of COPY to a file. Also returns its last characters. */
 async function drain(
   connection: pg.ClientBase,
-  file: string,
+  path: string,
   { maxBytes, beforeWriting }: ChunkLimits,
   signal: AbortSignal,
 ): Promise<{
@@ -109,25 +108,30 @@ async function drain(
   const rows = connection.query(copyTo(copyChunk, { highWaterMark: partBytes }));
   let bytes = 0;
   let tail = '';
-  const limit = new Transform({
-    highWaterMark: partBytes,
-    transform(part: Buffer, _encoding, callback) {
-      bytes += part.length;
-      tail = (tail + part.toString('latin1', Math.max(0, part.length - tailBytes))).slice(
-        -tailBytes,
-      );
-      try {
-        if (bytes > maxBytes) throw new ChunkTooLargeError('the chunk takes too many bytes');
-        beforeWriting(part.length);
-        callback(null, part);
-      } catch (error) {
-        callback(error as Error);
-      }
-    },
-  });
+  // The output of COPY arrives in pieces of ten kilobytes. Writing each one took more time than receiving it.
+  async function* inParts(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    let part: Buffer[] = [];
+    let length = 0;
+    for await (const piece of pieces) {
+      bytes += piece.length;
+      if (bytes > maxBytes) throw new ChunkTooLargeError('the chunk takes too many bytes');
+      const end = piece.toString('latin1', Math.max(0, piece.length - tailBytes));
+      tail = (tail + end).slice(-tailBytes);
+      part.push(piece);
+      length += piece.length;
+      if (length < partBytes) continue;
+      beforeWriting(length);
+      yield Buffer.concat(part);
+      part = [];
+      length = 0;
+    }
+    beforeWriting(length);
+    yield Buffer.concat(part);
+  }
   try {
-    const output = createWriteStream(file, { highWaterMark: partBytes });
-    await pipeline(rows, limit, output, { signal });
+    await pipeline(rows, inParts, (parts) => writeFile(path, parts as AsyncIterable<Buffer>), {
+      signal,
+    });
   } catch (error) {
     // The connection still receives rows of COPY, so it cannot be used again.
     void (connection as pg.Client).end();

@@ -23,19 +23,19 @@ export async function continueAfter(
 }
 
 /**
- * Inserts encoded purchases into a base, in the order of creation. `rows` selects them with the
- * columns of a delta; none may be earlier than those of the base, whose dictionaries have their labels.
+ * Inserts encoded purchases into a base. `rows` selects them with the columns of a delta, and `keys` is the FROM
+ * clause of at least their keys, both in the order of creation. None may be earlier than those of the base, whose
+ * dictionaries have their labels.
  */
 export async function insertPurchases(
   connection: DuckDBConnection,
   catalog: string,
   previous: PreviousPurchases,
-  rows: Sql,
+  { keys, rows }: { readonly keys: Sql; readonly rows: Sql },
 ): Promise<void> {
-  const ordered = sql`from (${rows}) order by created_at, id`;
   const added: PreviousQuarters[] = [];
-  const keys = sql`select ${await keyColumns(connection, catalog)} ${ordered}`;
-  for await (const chunk of streamChunks(connection, keys))
+  const columns = await keyColumns(connection, catalog);
+  for await (const chunk of streamChunks(connection, sql`select ${columns} ${keys}`))
     added.push(previous.add(columnsOf(chunk)));
   await connection.run(
     'create or replace temp table previous_purchase (of_any integer, of_status integer)',
@@ -50,7 +50,7 @@ export async function insertPurchases(
     connection,
     sql`
       insert into ${raw(catalog)}.purchase
-      select * from (${ordered}) positional join previous_purchase`,
+      select * from (${rows}) positional join previous_purchase`,
   );
   await connection.run('drop table previous_purchase');
 }

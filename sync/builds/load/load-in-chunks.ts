@@ -1,18 +1,24 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { latestInstant } from '../../../src/domain/instant.ts';
-import { maxPurchaseLineBytes, purchaseColumns } from '../../../src/domain/purchase.ts';
+import { purchaseColumns } from '../../../src/domain/purchase.ts';
 import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
-import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
+import { queryRows } from '../../../src/duckdb/connection.ts';
 import { inTransaction } from '../../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
 import { requireSpace } from '../../../src/process/disk-space.ts';
-import { fieldTypes } from '../../../src/purchase-store/delta/replay.ts';
+import {
+  copiedLines,
+  copiedValue,
+  recordTypes,
+} from '../../../src/purchase-store/format/copied-lines.ts';
 import {
   type EncodedTable,
-  encodedPurchases,
+  encodedKeys,
   extendDictionaries,
+  purchasesWithKeys,
 } from '../../../src/purchase-store/format/encode-sql.ts';
 import { entriesOfBase } from '../../../src/purchase-store/format/layout.ts';
 import { commitToken, confirmSnapshot } from '../../capture/history-token.ts';
@@ -26,6 +32,7 @@ import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
 
 export type ChunkedLoadOptions = {
   readonly database: Database;
+  readonly instance: DuckDBInstance;
   readonly organizationId: bigint;
   readonly signal: AbortSignal;
   /** Called when the load begins or resumes, and after each chunk. */
@@ -35,83 +42,144 @@ export type ChunkedLoadOptions = {
 };
 
 /** DuckDB writes whole row groups to the file, without the write-ahead log. */
-const rowGroupRows = 122_880;
-export const defaultChunkRows = 2 * rowGroupRows;
+export const rowGroupRows = 122_880;
 
 /**
- * Loads all purchases of an organization into a base, in chunks: Postgres copies the next chunk while DuckDB reads the last
- * one. Each chunk is committed with its end position, so an interrupted load resumes there. The
- * caller completes the load with the changes since `progress.since`.
+ * Loads all purchases of an organization into a base, in chunks. At the same time, Postgres copies a chunk, DuckDB
+ * decodes the one before, and inserts the one before that. Each chunk is committed with its end
+ * position, so an interrupted load resumes there. The caller completes the load with the changes
+ * since `progress.since`.
  */
 export async function loadInChunks(
   file: BaseFile,
   options: ChunkedLoadOptions,
 ): Promise<LoadProgress> {
-  const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
+  const { database, onProgress } = options;
   const { progress: begun } = file;
   if (begun === null || (await whyChangesMissing(database, begun.since)) !== null) {
     await begin(file, options);
   }
   let progress = file.progress as LoadProgress;
   onProgress(progress);
-
   const cancellation = new AbortController();
   const signal = AbortSignal.any([options.signal, cancellation.signal]);
-  const { directory } = file;
-  const reader = createChunkReader({
-    database,
-    organizationId,
-    directory,
-    maxRows: chunkRows,
-    signal,
-  });
-  const read = (after: LoadProgress['after'], path: string) => {
-    const chunk = reader.read(after, path).then(async (copied) => ({
-      ...copied,
-      // The token must follow the snapshot of the chunk, to prove that history includes it.
-      token: await commitToken(database),
-    }));
-    // The promise may reject before it is awaited.
-    chunk.catch(() => {});
-    return chunk;
-  };
-  const paths = ['load-a.csv', 'load-b.csv'].map((name) => join(file.directory, name));
-  let [path, otherPath] = paths as [string, string];
-  let reading: Promise<ConfirmedChunk> | null = read(progress.after, path);
+  const cancel = () => cancellation.abort();
+  const second = await options.instance.connect();
+  const connections = [file.connection, second] as const;
+  const space = createSpace(file.directory);
   try {
-    while (reading !== null) {
-      const chunk: ConfirmedChunk = await reading;
-      // Reserve space for DuckDB before Postgres writes the next chunk.
-      const written = maxWrittenBytes(chunk);
-      requireSpace(directory, written);
-      reader.reserve(written);
-      reading = chunk.until === null ? null : read(chunk.until, otherPath);
+    const copied = ahead(copyChunks(file, progress.after, space, { ...options, signal }), cancel);
+    for await (const chunk of ahead(decodeChunks(copied, connections), cancel)) {
       await fitRowGroups(file, chunk.bytes / chunk.rows);
-      progress = await loadChunk(file, path, chunk, progress);
-      reader.reserve(0);
+      progress = await insertChunk(file, chunk, progress);
+      space.release(maxWrittenBytes(chunk));
       onProgress(progress);
       options.signal.throwIfAborted();
-      [path, otherPath] = [otherPath, path];
     }
   } finally {
-    cancellation.abort();
-    await reading?.catch(() => {});
-    for (const name of paths) await rm(name, { force: true });
-    await file.connection.run('drop table if exists loaded').catch(() => {});
+    second.closeSync();
+    for (const path of chunkPaths(file)) await rm(path, { force: true });
+    await file.connection.run(dropDecoded).catch(() => {});
   }
   return progress;
 }
 
+/** The next item is made while the caller uses one. `cancel` ends what makes an item that nobody takes. */
+async function* ahead<Item>(items: AsyncGenerator<Item>, cancel: () => void): AsyncGenerator<Item> {
+  const request = () => {
+    const next = items.next();
+    // It may reject before it is awaited.
+    next.catch(() => {});
+    return next;
+  };
+  let next = request();
+  try {
+    for (;;) {
+      const { done, value } = await next;
+      if (done === true) return;
+      next = request();
+      yield value;
+    }
+  } finally {
+    cancel();
+    await next.catch(() => {});
+    await items.return(undefined);
+  }
+}
+
+/** The space of the disk that DuckDB may need for chunks that are not inserted yet. */
+function createSpace(directory: string) {
+  let reserved = 0;
+  return {
+    reserve(bytes: number): void {
+      reserved += bytes;
+      requireSpace(directory, reserved);
+    },
+    release(bytes: number): void {
+      reserved -= bytes;
+    },
+    require: (bytes: number): void => requireSpace(directory, reserved + bytes),
+  };
+}
+
+/** Two files: one is written while the other one is read. */
+const chunkPaths = ({ directory }: BaseFile): string[] =>
+  ['load-a.tsv', 'load-b.tsv'].map((name) => join(directory, name));
+
+type CopiedFile = CopiedChunk & { readonly path: string; readonly token: string };
+
+async function* copyChunks(
+  file: BaseFile,
+  begin: LoadProgress['after'],
+  space: ReturnType<typeof createSpace>,
+  { database, organizationId, signal, chunkRows = rowGroupRows }: ChunkedLoadOptions,
+): AsyncGenerator<CopiedFile> {
+  const reader = createChunkReader({
+    database,
+    organizationId,
+    maxRows: chunkRows,
+    beforeWriting: space.require,
+    signal,
+  });
+  let [path, otherPath] = chunkPaths(file) as [string, string];
+  for (let after = begin; ; ) {
+    const chunk = await reader.read(after, path);
+    // The token must follow the snapshot of the chunk, to prove that history includes it.
+    const token = await commitToken(database);
+    space.reserve(maxWrittenBytes(chunk));
+    yield { ...chunk, path, token };
+    if (chunk.until === null) return;
+    after = chunk.until;
+    [path, otherPath] = [otherPath, path];
+  }
+}
+
+type DecodedChunk = CopiedFile & { readonly connection: DuckDBConnection };
+
+/** Fills the temp table `loaded` of one connection, while chunks are inserted from that of the other one. */
+async function* decodeChunks(
+  chunks: AsyncIterable<CopiedFile>,
+  [first, second]: readonly [DuckDBConnection, DuckDBConnection],
+): AsyncGenerator<DecodedChunk> {
+  let [connection, other] = [first, second];
+  for await (const chunk of chunks) {
+    await connection.run(decode(chunk.path));
+    const [row] = await queryRows(connection, sql`select count(*) from loaded`);
+    if (Number(row?.[0]) !== chunk.rows)
+      throw new Error('DuckDB read another number of rows than Postgres wrote');
+    yield { ...chunk, connection };
+    [connection, other] = [other, connection];
+  }
+}
+
 /**
- * The bytes that DuckDB may write for a chunk: the file has no more bytes than the CSV, usually 0.4 times as many.
+ * The bytes that DuckDB may write for a chunk: the file has no more bytes than the lines, usually 0.4 times as many.
  * Rows outside of whole row groups are also in the write-ahead log.
  */
 function maxWrittenBytes({ rows, bytes }: CopiedChunk): number {
   const loggedShare = (rows % rowGroupRows) / Math.max(1, rows);
   return Math.ceil(bytes * (1 + loggedShare));
 }
-
-type ConfirmedChunk = CopiedChunk & { readonly token: string };
 
 /** The position after the last purchase: a load that resumes here reads no rows. */
 const endPosition: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
@@ -136,47 +204,43 @@ async function begin(
   file.progress = progress;
 }
 
-async function loadChunk(
+async function insertChunk(
   file: BaseFile,
-  path: string,
-  chunk: ConfirmedChunk,
+  { connection, ...chunk }: DecodedChunk,
   before: LoadProgress,
 ): Promise<LoadProgress> {
-  const { connection, catalog } = file;
+  const { catalog } = file;
   const loaded = before.loaded + chunk.rows;
   const since = { ...before.since, token: chunk.token };
   const progress = { ...before, since, loaded, after: chunk.until ?? endPosition };
   const rows: EncodedTable = { table: 'loaded', entries: ({ table }) => `${catalog}.${table}` };
-  await connection.run(readChunk(path));
-  const [row] = await queryRows(connection, sql`select count(*) from loaded`);
-  if (Number(row?.[0]) !== chunk.rows)
-    throw new Error('DuckDB read another number of rows than Postgres wrote');
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(rows, (each) => entriesOfBase(catalog, each)));
-    await insertPurchases(connection, catalog, file.previous, raw(encodedPurchases(rows)));
+    await connection.run(`create temp table loaded_key as ${encodedKeys(rows)}`);
+    await insertPurchases(connection, catalog, file.previous, {
+      keys: sql`from loaded_key`,
+      rows: raw(purchasesWithKeys(rows, 'loaded_key')),
+    });
     await writeLoadProgress(connection, catalog, progress);
   });
+  await connection.run(dropDecoded);
   file.progress = progress;
   return progress;
 }
 
-const csvTypes = { ...fieldTypes, instant: 'timestamp' };
+const dropDecoded = 'drop table if exists loaded; drop table if exists loaded_key';
 
-/**
- * Fills the temp table `loaded` from the CSV of COPY, where NULL is an empty field and '' is "". Two
- * threads took a half more processor time for it, which Postgres needs meanwhile.
- */
-function readChunk(path: string): string {
-  const types = copiedColumns.map(({ name, kind }) => `'${name}': '${csvTypes[kind]}'`);
-  const values = purchaseColumns.map(({ name, kind }) =>
+const fields = copiedColumns.map(
+  ({ name, kind }) => [name, kind === 'instant' ? 'timestamp' : recordTypes[kind]] as const,
+);
+
+/** Fills the temp table `loaded` from the lines of COPY. */
+function decode(path: string): string {
+  const values = purchaseColumns.map((column) =>
     // DuckDB rejects an infinite instant here, because it has no microseconds.
-    kind === 'instant' ? `epoch_us(${name}) as ${name}` : name,
+    column.kind === 'instant' ? `epoch_us(${column.name}) as ${column.name}` : copiedValue(column),
   );
   return `
     create or replace temp table loaded as
-    select ${values.join(', ')}
-    from read_csv(${quotePath(path)}, columns = {${types.join(', ')}},
-      auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
-      new_line = '\\n', nullstr = '', allow_quoted_nulls = false, parallel = false,
-      max_line_size = ${maxPurchaseLineBytes}, buffer_size = ${2 * maxPurchaseLineBytes})`;
+    select ${values.join(', ')} from ${copiedLines(path, fields)}`;
 }
