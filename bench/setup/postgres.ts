@@ -59,13 +59,19 @@ export async function createDatabase({
   return { url: url.href, pool };
 }
 
-/** A pool whose sessions have these settings of Postgres. */
-export function connect(url: string, sessionSettings: Readonly<Record<string, string>>): Database {
-  const withSettings = new URL(url);
-  const options = Object.entries(sessionSettings).map(([name, value]) => `-c ${name}=${value}`);
-  withSettings.searchParams.set('options', options.join(' '));
-  return createPool(withSettings.href, { max: 32, applicationName: 'bench' });
+type SessionSettings = Readonly<Record<string, string>>;
+
+/** A connection string whose sessions have these settings of Postgres. */
+export function withSettings(databaseUrl: string, settings: SessionSettings): string {
+  const url = new URL(databaseUrl);
+  const options = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+  url.searchParams.set('options', options.join(' '));
+  return url.href;
 }
+
+/** A pool whose sessions have these settings of Postgres. */
+export const connect = (url: string, settings: SessionSettings): Database =>
+  createPool(withSettings(url, settings), { max: 32, applicationName: 'bench' });
 
 /** Runs a statement on a connection of its own. */
 export async function queryOnce(serverUrl: string, statement: string): Promise<pg.QueryResult> {

@@ -1,15 +1,13 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { inRounds, timed, wall } from '../measure/rounds.ts';
-import { ratioOf, summaryOf } from '../measure/statistics.ts';
-import { createPlainSqlEngine } from '../queries/plain-sql.ts';
-import {
-  commonQueries,
-  type PurchaseQuery,
-  requireEqualResults,
-} from '../queries/purchase-queries.ts';
+import { compareWithVariants } from '../measure/comparison.ts';
+import { createPlainSqlEngines } from '../queries/plain-sql.ts';
+import { commonQueries, requireEqualResults } from '../queries/purchase-queries.ts';
+import { describeComparisons } from '../report/comparisons.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite } from '../runner/suite.ts';
 import { prepareShop } from '../setup/prepared-shops.ts';
+
+type Figure = Awaited<ReturnType<typeof compareWithVariants>> & { readonly query: string };
 
 export const engines = defineSuite({
   name: 'engines',
@@ -18,43 +16,35 @@ export const engines = defineSuite({
   defaults: { purchases: 200_000, seed: 42, rounds: 15 },
   async run({ options, scope, server }) {
     const { purchases, seed, rounds } = options;
-    const size = { purchases, seed };
-    const { shop, database, duckdb } = await prepareShop({ scope, server }, size);
+    const { signal } = scope;
+    const { shop, database, duckdb } = await prepareShop({ scope, server }, { purchases, seed });
     const queries = await commonQueries(shop.organizationId, database.pool);
-    const plainSql = await createPlainSqlEngine(scope, database);
+    const { serial, parallel } = await createPlainSqlEngines(scope, database);
     const fallback = createPostgresEngine(database.pool);
-    await requireEqualResults(scope.signal, queries, [duckdb, plainSql, fallback]);
-    const measure = async ({ name, run }: PurchaseQuery) => {
-      const tasks = {
-        duckdb: timed(() => run(duckdb)),
-        postgres: timed(() => run(plainSql)),
-        fallback: timed(() => run(fallback)),
-      };
-      const times = await inRounds(tasks, { rounds, signal: scope.signal });
-      return {
-        query: name,
-        duckdb: summaryOf(times.duckdb, wall),
-        postgres: summaryOf(times.postgres, wall),
-        fallback: summaryOf(times.fallback, wall),
-        postgresRatio: ratioOf(times.postgres, times.duckdb, wall),
-        fallbackRatio: ratioOf(times.fallback, times.duckdb, wall),
-      };
-    };
-    const figures: Awaited<ReturnType<typeof measure>>[] = [];
-    for (const query of queries) figures.push(await measure(query));
+    await requireEqualResults(signal, queries, [duckdb, serial, parallel, fallback]);
+    const figures: Figure[] = [];
+    for (const { name: query, run } of queries) {
+      const plainSql = { serial: () => run(serial), parallel: () => run(parallel) };
+      const slow = () => run(fallback);
+      const compared = await compareWithVariants(() => run(duckdb), plainSql, {
+        rounds,
+        signal,
+        slow,
+      });
+      figures.push({ query, ...compared });
+    }
     return {
       text: [
+        ...describeComparisons(figures, ['DuckDB', 'Postgres']),
+        'The fallback engine, in the same interleaved rounds:',
         tableOf(figures, {
           query: ({ query }) => query,
-          'DuckDB ms': ({ duckdb }) => spread(duckdb),
-          'Postgres ms': ({ postgres }) => spread(postgres),
-          'Fallback engine ms': ({ fallback }) => spread(fallback),
-          'Postgres / DuckDB': ({ postgresRatio }) => spread(postgresRatio, 2),
-          'Fallback / DuckDB': ({ fallbackRatio }) => spread(fallbackRatio, 2),
+          'Fallback engine ms': ({ slow }) => (slow === null ? '–' : spread(slow.other)),
+          'Fallback / DuckDB': ({ slow }) => (slow === null ? '–' : spread(slow.ratio, 2)),
         }),
-        'Postgres: the best plain SQL that a user would write, with parallel workers and covering ' +
-          'indexes. Fallback engine: the queries of the API until the first file of an ' +
-          'organization is published, with the indexes of the operational table.',
+        'Postgres: the best plain SQL that was found, with covering indexes, and with parallel ' +
+          'workers where they are faster. Fallback engine: the queries of the API until the first ' +
+          'file of an organization is published, with the indexes of the operational table.',
       ],
       figures: { milliseconds: figures },
     };
