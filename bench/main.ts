@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { createProgram, runProgram } from '../src/commands/command-line.ts';
 import { allEngines } from './clickhouse/all-engines.ts';
+import { peers } from './peers/peers.ts';
 import { addBenchmarkOptions, argumentsOf, type BenchmarkOptions } from './runner/options.ts';
 import { runSuites } from './runner/run.ts';
 import type { Suite } from './runner/suite.ts';
@@ -43,6 +44,7 @@ const suites: readonly Suite[] = [
   noisyNeighbor,
   exports,
   allEngines,
+  peers,
 ];
 
 type Options = BenchmarkOptions & { readonly suite?: readonly Suite[]; readonly json?: string };
