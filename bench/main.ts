@@ -19,6 +19,7 @@ import { micro } from './suites/micro.ts';
 import { noisyNeighbor } from './suites/noisy-neighbor.ts';
 import { opening } from './suites/opening.ts';
 import { organizations } from './suites/organizations.ts';
+import { pages } from './suites/pages/pages.ts';
 import { reports } from './suites/reports.ts';
 import { steps } from './suites/steps.ts';
 import { timeZones } from './suites/time-zones.ts';
@@ -33,6 +34,7 @@ const suites: readonly Suite[] = [
   steps,
   lists,
   reports,
+  pages,
   load,
   freshness,
   writes,

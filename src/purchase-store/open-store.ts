@@ -4,12 +4,14 @@ import { setImmediate } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach, withDuckDBConnection } from '../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
+import { type ChangedPurchase, decodeRecords } from './delta/decode-records.ts';
 import {
   type Applied,
   applyLines,
   createDelta,
   type Delta,
   emptyBase,
+  maxBytesOneByOne,
   type ReplayedPart,
   updatePreviousChanges,
 } from './delta/delta.ts';
@@ -20,6 +22,7 @@ import {
   checksumBefore,
   DamagedLogError,
   linesPerBatch,
+  readBatches,
   readRange,
   scanLog,
 } from './format/log.ts';
@@ -92,6 +95,11 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
    * `logEnd` (ticks/log-end.ts).
    */
   findPending(published: number, logEnd?: number): PendingBatches | null;
+  /**
+   * The purchases that changed between two positions of the log, at ends of published batches; null if they
+   * are too many to decode in JavaScript.
+   */
+  changesBetween(from: number, to: number): readonly ChangedPurchase[] | null;
   /** Applies pending batches in one transaction. After a failure, the store must be opened again. */
   apply(
     connection: DuckDBConnection,
@@ -214,6 +222,15 @@ function createStore<Content, Files extends NamedFiles>(
       }
       requireEnd(pending.end, logEnd);
       return pending.lines === 0 ? null : pending;
+    },
+
+    changesBetween(from, to) {
+      if (to - from > maxBytesOneByOne) return null;
+      const content = readRange(descriptor, from, to);
+      // Compares the checksums.
+      const batches = [...readBatches(content, from, Number.MAX_SAFE_INTEGER)];
+      requireEnd(batches.at(-1)?.end ?? from, to);
+      return decodeRecords(content);
     },
 
     async apply(connection, { end, records, lines }, beforeCommit) {

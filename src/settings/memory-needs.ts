@@ -1,4 +1,4 @@
-import { bytesOf } from '../duckdb/memory.ts';
+import { bytesOf, listCacheBytes } from '../duckdb/memory.ts';
 import type { Settings } from './settings.ts';
 
 const megabyte = 1e6;
@@ -11,6 +11,7 @@ const maxVerificationMebibytes = 256;
 export const apiMemory = (settings: Settings): number =>
   ownBytes +
   bytesOf(settings.duckdbMemoryLimit) +
+  listCacheBytes +
   settings.responseCacheBytes +
   settings.exportConcurrency * (bytesOf(settings.exportMemoryLimit) + bytesOfExport);
 

@@ -16,6 +16,7 @@ const program = createProgram('bare-api', 'Checks a key and responds.').action(a
   });
   const checkKey = createKeyCheck(database, settings);
   const app = Fastify();
+  app.get('/plain', async () => ({ status: 'ok' }));
   app.get('/', async (request, reply) => {
     const checked = await checkKey(request);
     return checked === null ? reply.code(401).send() : { object: 'nothing' };

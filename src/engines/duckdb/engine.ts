@@ -6,7 +6,11 @@ import {
   type PurchaseReader,
   type QueuedRead,
 } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchaseStatsQuery } from '../../domain/purchase-query.ts';
+import {
+  isUnfiltered,
+  type PurchaseFilters,
+  type PurchaseStatsQuery,
+} from '../../domain/purchase-query.ts';
 import { maxReportGroups } from '../../domain/purchase-report.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
@@ -17,9 +21,11 @@ import { createAbortableTasks } from '../abortable-tasks.ts';
 import type { QueryQueueOptions } from '../query-queue.ts';
 import { createPeriodTables } from './calendar/period-tables.ts';
 import { findPurchase, listPurchases } from './list/list.ts';
+import type { CachedLists } from './list/list-cache.ts';
 import type { Generation } from './serving/generation.ts';
 import { interruptible } from './serving/interruption.ts';
 import { createQueryPool, type QueryPool } from './serving/query-pool.ts';
+import type { Lease } from './serving/served-organization.ts';
 import {
   createServedOrganizations,
   type ServedOrganizations,
@@ -194,13 +200,21 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     <Query, Result>(
       read: (
         connection: DuckDBConnection,
-        generation: Generation,
+        lease: Lease,
         query: Query,
         context: QueryContext,
-        asOf: bigint,
       ) => Promise<Result>,
-      readsFirsts: (generation: Generation, query: Query, context: QueryContext) => boolean = () =>
-        false,
+      {
+        isShort = () => false,
+        readsFirsts = () => false,
+      }: {
+        readonly isShort?: (query: Query) => boolean;
+        readonly readsFirsts?: (
+          generation: Generation,
+          query: Query,
+          context: QueryContext,
+        ) => boolean;
+      } = {},
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client) =>
       withParts(({ queries, organizations, context }) =>
@@ -210,30 +224,68 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
               organizationId,
               source,
               connection,
-              async ({ generation, asOf }) => ({
-                result: await read(connection, generation, query, context, asOf),
-                asOf,
+              async (lease) => ({
+                result: await read(connection, lease, query, context),
+                asOf: lease.asOf,
               }),
-              (generation) => readsFirsts(generation, query, context),
+              {
+                isShort: isShort(query),
+                readsFirsts: (generation) => readsFirsts(generation, query, context),
+              },
             ),
           ),
         ),
       );
 
+  /** Reads from the cached lists, or else by `read`. */
+  const cachedOr =
+    <Query, Result>(
+      find: (lists: CachedLists, query: Query) => NonNullable<Result> | null,
+      read: QueuedRead<Query, Result>,
+    ): QueuedRead<Query, Result> =>
+    async (organizationId, query, signal, client) => {
+      signal?.throwIfAborted();
+      const { organizations } = options.parts();
+      const cached = await organizations.cached(organizationId, source, (lists) =>
+        find(lists, query),
+      );
+      return cached ?? read(organizationId, query, signal, client);
+    };
+
   const version = (organizationId: bigint) =>
     options.parts().organizations.version(organizationId, source);
 
   return {
-    list: queued(listPurchases),
-    get: queued(findPurchase),
-    stats: queued(
-      (connection, generation, query: PurchaseStatsQuery, context) =>
-        purchaseStats(connection, generation, query, context),
-      doStatsReadFirsts,
+    list: cachedOr(
+      (lists, query) => lists.page(query),
+      queued(
+        (connection, { generation, lists }, query) =>
+          listPurchases(connection, generation, query, lists),
+        { isShort: ({ filters }) => isUnfiltered(filters) },
+      ),
     ),
-    timeSeries: queued(purchaseTimeSeries, doesTimeSeriesReadFirsts),
-    report: queued(purchaseReport),
-    cohorts: queued(purchaseCohorts),
+    get: cachedOr(
+      (lists, id) => lists.purchase(id),
+      queued((connection, { generation }, id) => findPurchase(connection, generation, id), {
+        isShort: () => true,
+      }),
+    ),
+    stats: queued(
+      (connection, { generation }, query: PurchaseStatsQuery, context) =>
+        purchaseStats(connection, generation, query, context),
+      { readsFirsts: doStatsReadFirsts },
+    ),
+    timeSeries: queued(
+      (connection, { generation }, query, context) =>
+        purchaseTimeSeries(connection, generation, query, context),
+      { readsFirsts: doesTimeSeriesReadFirsts },
+    ),
+    report: queued((connection, { generation, asOf }, query, context) =>
+      purchaseReport(connection, generation, query, context, asOf),
+    ),
+    cohorts: queued((connection, { generation, asOf }, query, context) =>
+      purchaseCohorts(connection, generation, query, context, asOf),
+    ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
         withParts(async ({ instance, organizations }) => {

@@ -53,7 +53,7 @@ export type Applied = {
 export const maxLinesOneByOne = 2_000;
 
 /** Up to this number, bytes are decoded in JavaScript, which blocks the event loop for 10 ms. */
-const maxBytesOneByOne = 2 ** 19;
+export const maxBytesOneByOne = 2 ** 19;
 
 const isReplayed = ({ lines, bytes }: Pick<LogLines, 'lines' | 'bytes'>): boolean =>
   lines > maxLinesOneByOne || bytes > maxBytesOneByOne;

@@ -14,44 +14,58 @@ import type {
   PurchasePosition,
 } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows, streamChunks } from '../../../duckdb/connection.ts';
+import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import { noLabel } from '../../../purchase-store/format/layout.ts';
-import { currentPurchases, signedPurchases } from '../../../purchase-store/format/relations.ts';
+import { currentPurchases } from '../../../purchase-store/format/relations.ts';
 import { purchasesMatching } from '../filters.ts';
-import type { Generation, PageCursor } from '../serving/generation.ts';
+import type { Generation } from '../serving/generation.ts';
 import type { LabelCache, LabelKeys } from '../serving/label-cache.ts';
+import type { CachedLists } from './list-cache.ts';
 import { readPageRows, selectList } from './page.ts';
 
 export async function listPurchases(
   connection: DuckDBConnection,
   generation: Generation,
   { filters, limit, startingAfter }: PurchaseListQuery,
+  cached?: Pick<CachedLists, 'read'>,
 ): Promise<PurchasePage> {
   const cursor =
     startingAfter === undefined ? null : await findCursor(connection, generation, startingAfter);
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return { purchases: [], hasMore: false };
-  const page = { filters, matching, cursor, limit: limit + 1 };
-  const rows = await readPageRows(connection, generation, page);
-  const purchases = await withLabels(connection, generation.labels, rows.slice(0, limit));
-  const hasMore = rows.length > limit;
-  const last = purchases.at(-1);
-  if (hasMore && last !== undefined) {
-    const { id, created_at: createdAt } = last;
-    const begin = cursor?.createdAt ?? purchases[0]?.created_at ?? createdAt;
-    generation.cursors.set(id, { id, createdAt, pageSpan: begin - createdAt });
-  }
-  return { purchases, hasMore };
+  const read = async (size: number): Promise<PurchasePage> => {
+    const page = { filters, matching, cursor, limit: size + 1 };
+    const rows = await readPageRows(connection, generation, page);
+    const purchases = await withLabels(connection, generation.labels, rows.slice(0, size));
+    return { purchases, hasMore: rows.length > size };
+  };
+  return cached === undefined ? read(limit) : cached.read({ filters, limit, cursor }, read);
 }
 
+/**
+ * Two statements, because planning their union takes longer. Most purchases are not in the delta. The caller
+ * ensures that both statements see the same version.
+ */
 export async function findPurchase(
   connection: DuckDBConnection,
-  { catalogs, labels }: Generation,
+  { catalogs: { base, delta }, labels, isUnchanged }: Generation,
   purchaseId: bigint,
 ): Promise<Purchase | null> {
-  const statement = signedPurchases(catalogs, selectList, sql`id = ${purchaseId}`);
-  const rows = await queryRows(connection, statement);
-  const isSuperseded = rows.some((row) => row.at(-1) === -1);
-  const current = isSuperseded ? rows.filter((row) => row.at(-1) === 1) : rows;
+  const changes = isUnchanged
+    ? []
+    : await queryRows(
+        connection,
+        sql`
+          select ${raw(selectList)}, sign from ${raw(delta)}.change
+          where sign <> 0 and id = ${purchaseId}`,
+      );
+  const current =
+    changes.length > 0 || base === emptyBase
+      ? changes.filter((row) => row.at(-1) === 1)
+      : await queryRows(
+          connection,
+          sql`select ${raw(selectList)} from ${raw(base)}.purchase where id = ${purchaseId}`,
+        );
   const [purchase] = await withLabels(connection, labels, current);
   return purchase ?? null;
 }
@@ -59,25 +73,20 @@ export async function findPurchase(
 /** A deleted purchase keeps its position until the next compaction of the files. */
 async function findCursor(
   connection: DuckDBConnection,
-  { catalogs: { base, delta }, cursors }: Generation,
+  { catalogs: { base, delta } }: Generation,
   startingAfter: bigint | PurchasePosition,
-): Promise<PageCursor> {
-  const id = typeof startingAfter === 'bigint' ? startingAfter : startingAfter.id;
-  const known = cursors.get(id);
-  if (typeof startingAfter !== 'bigint') {
-    const isSame = known?.createdAt === startingAfter.createdAt;
-    return { ...startingAfter, pageSpan: isSame ? known.pageSpan : 0n };
-  }
-  if (known !== undefined) return known;
+): Promise<PurchasePosition> {
+  if (typeof startingAfter !== 'bigint') return startingAfter;
   const [row] = await queryRows(
     connection,
     sql`
-      select epoch_us(created_at) from ${raw(delta)}.change where id = ${id} and sign > 0
+      select epoch_us(created_at) from ${raw(delta)}.change where id = ${startingAfter} and sign > 0
       union all
-      select max(epoch_us(created_at)) from ${raw(base)}.purchase where id = ${id} having count(*) > 0`,
+      select max(epoch_us(created_at)) from ${raw(base)}.purchase
+      where id = ${startingAfter} having count(*) > 0`,
   );
   if (row === undefined) throw new UnknownCursorError();
-  return { id, createdAt: row[0] as bigint, pageSpan: 0n };
+  return { id: startingAfter, createdAt: row[0] as bigint };
 }
 
 /**

@@ -1,14 +1,12 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { LRUCache } from 'lru-cache';
 import sql, { raw } from 'sql-template-tag';
 import type { PaymentStatus } from '../../../domain/purchase.ts';
 import type { PurchaseSums, PurchaseTotals } from '../../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchasePosition } from '../../../domain/purchase-query.ts';
+import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { type Applied, emptyBase, readApplied } from '../../../purchase-store/delta/delta.ts';
 import { creationQuarter } from '../../../purchase-store/format/quarter-hours.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
-import { createBoundedCache } from './bounded-cache.ts';
 import {
   createFileLabels,
   createLabelCache,
@@ -22,18 +20,12 @@ export type Generation = {
   readonly labels: LabelCache;
   readonly summary: GenerationSummary;
   readonly ofBase: BaseCache;
-  /** Purchases that ended a page, for the next page; by id. */
-  readonly cursors: LRUCache<bigint, PageCursor>;
+  /** The delta has no row but the placeholder. */
+  readonly isUnchanged: boolean;
   /** The sums of all purchases; null before the first query for them. */
   sums: SumsByCurrency | null;
   /** The unfiltered totals; null before the first query for them. */
   totals: PurchaseTotals | null;
-};
-
-/** The purchase before a page. */
-export type PageCursor = PurchasePosition & {
-  /** The time span of the page that the purchase ended, in microseconds; 0 if it is not known. */
-  readonly pageSpan: bigint;
 };
 
 /** Sums by the key of the currency. All but the first currencies share an entry (currencies.ts). */
@@ -89,7 +81,15 @@ export async function createGeneration(
 ): Promise<Generation> {
   const summary = await readBaseSummary(connection, catalogs, ofBase);
   const labels = createLabelCache(catalogs, ofBase.labels);
-  const generation = generationWith(catalogs, labels, ofBase, summary);
+  const generation = {
+    catalogs,
+    labels,
+    summary,
+    ofBase,
+    isUnchanged: true,
+    sums: null,
+    totals: null,
+  };
   return nextGeneration(generation, applied ?? (await readApplied(connection, catalogs)));
 }
 
@@ -119,7 +119,7 @@ async function readBaseSummary(
 
 /** The generation after changes. It shares the labels, which never change. */
 export function nextGeneration(
-  { catalogs, labels, ofBase, summary }: Generation,
+  { catalogs, labels, ofBase, summary, isUnchanged }: Generation,
   { purchases, instants }: Applied,
 ): Generation {
   let { first, last, isEmpty } = summary;
@@ -129,25 +129,12 @@ export function nextGeneration(
     isEmpty = false;
   }
   const changed = { purchases: summary.purchases + purchases, first, last, isEmpty };
-  return generationWith(catalogs, labels, ofBase, changed);
+  return {
+    ...{ catalogs, labels, ofBase, sums: null, totals: null },
+    summary: changed,
+    isUnchanged: isUnchanged && purchases === 0 && instants.length === 0,
+  };
 }
-
-const generationWith = (
-  catalogs: StoreCatalogs,
-  labels: LabelCache,
-  ofBase: BaseCache,
-  summary: GenerationSummary,
-): Generation => ({
-  catalogs,
-  labels,
-  summary,
-  ofBase,
-  cursors: createBoundedCache(maxCachedCursors),
-  sums: null,
-  totals: null,
-});
-
-const maxCachedCursors = 1_000;
 
 /** Microseconds since 1970. */
 export type TimeBounds = { readonly since: bigint; readonly until: bigint };

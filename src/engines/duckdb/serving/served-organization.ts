@@ -1,6 +1,7 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type PQueue from 'p-queue';
 import {
+  type AsOf,
   type DataVersion,
   NoGenerationError,
   type StoreFiles,
@@ -20,9 +21,16 @@ import { publishedLogEnd } from '../../../purchase-store/ticks/log-end.ts';
 import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
 import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
+import type { CachedLists, ListCache } from '../list/list-cache.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { ResponseInstant, type TickInstant } from './response-instant.ts';
-import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
+import {
+  commit,
+  rollback,
+  type SharedBase,
+  type Version,
+  VersionedStore,
+} from './versioned-store.ts';
 
 /** The data that one query reads: all its statements see the same version. */
 export type Lease = {
@@ -30,10 +38,18 @@ export type Lease = {
   readonly files: StoreFiles;
   /** The data show all changes up to this instant; microseconds since 1970. */
   readonly asOf: bigint;
+  readonly lists: CachedLists;
   /** Keeps the files open after the query, until the returned function is called. */
   hold(): () => Promise<void>;
   /** Stops serving the files if an error of a reader that holds them shows damage. */
   reportDamage(error: unknown): void;
+};
+
+export type UseOptions = {
+  /** `work` takes a few milliseconds, and runs without a transaction. */
+  readonly isShort?: boolean;
+  /** Whether `work` reads the table `previous_change`, which is then up to date. */
+  readonly readsFirsts?: (generation: Generation) => boolean;
 };
 
 type ServedOrganizationOptions = {
@@ -41,6 +57,7 @@ type ServedOrganizationOptions = {
   readonly instance: DuckDBInstance;
   readonly bases: Bases<SharedBase>;
   readonly ticks: TickReader;
+  readonly lists: ListCache;
   /** Opens one organization at a time: each occupies a thread of libuv's pool. */
   readonly opening: PQueue;
   /** Runs `work`, and once more after an eviction if memory or descriptors run out. */
@@ -63,6 +80,9 @@ type Found = {
   readonly pending: PendingBatches | null;
   readonly instant: TickInstant;
 };
+
+/** The changes that cached lists show and the delta does not. */
+const maxUnapplied = 100;
 
 const minRetryDelayMs = 200;
 const maxRetryDelayMs = 60_000;
@@ -138,15 +158,45 @@ export class ServedOrganization {
   }
 
   /**
-   * Runs `work` in a transaction on `connection`, which sees one version. Null if no readable files
-   * are from `source`; a null `source` accepts all files. The table
-   * `previous_change` is up to date if `readsFirsts`.
+   * Returns what `read` finds in the cached lists of the newest version; null if it finds nothing, or if no
+   * readable files are from `source`. The delta need not have the newest changes.
+   */
+  async cached<Result>(
+    source: string | null,
+    read: (lists: CachedLists) => Result | null,
+  ): Promise<AsOf<Result> | null> {
+    const found = await this.#find(source);
+    if (found === null) return null;
+    const { opened, tick, pending, instant } = found;
+    const position = pending?.end ?? opened.store.part().position;
+    const apply = () => this.#change(opened, () => this.#apply(opened, tick));
+    try {
+      const result = read(this.#listsOf(opened, position));
+      if (result === null) return null;
+      // The next query that needs the delta reports a failure.
+      if (pending !== null && pending.records > maxUnapplied) void apply().catch(() => {});
+      return { result, asOf: instant.asOf };
+    } catch {
+      // The changes cannot be read. Applying them reports the damage, and closes the files.
+      await apply().catch(() => {});
+      return null;
+    }
+  }
+
+  #listsOf({ store }: VersionedStore, position: number): CachedLists {
+    const { catalogs, changesBetween } = store;
+    return this.#options.lists.of({ catalog: catalogs.delta, position, changesBetween });
+  }
+
+  /**
+   * Runs `work` on `connection`, in a transaction unless it is short. It sees one version. Null if no readable
+   * files are from `source`; a null `source` accepts all files.
    */
   async use<Result>(
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    readsFirsts: (generation: Generation) => boolean = () => false,
+    { isShort = false, readsFirsts = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
     const found = await this.#findApplied(source);
     if (found === null) return null;
@@ -155,22 +205,24 @@ export class ServedOrganization {
     const reportDamage = (error: unknown) => {
       if (isCorruption(error)) this.#damaged.add(opened.store.current, error);
     };
+    const runWith = ({ generation, instant: { asOf }, position }: Version) => {
+      const [files, lists] = [opened.filesAt(asOf), this.#listsOf(opened, position)];
+      return work({ generation, asOf, files, lists, hold, reportDamage });
+    };
     const release = hold();
     try {
+      if (isShort) return { result: await opened.readShortly(found.instant, runWith) };
       let version = await opened.begin(connection, found.instant);
       while (!version.hasPreviousChanges && readsFirsts(version.generation)) {
         await connection.run('commit');
         await this.#change(opened, () => opened.updatePreviousChanges());
         version = await opened.begin(connection, found.instant);
       }
-      const { generation, instant } = version;
-      const { asOf } = instant;
-      const files = opened.filesAt(asOf);
-      const result = await work({ generation, asOf, files, hold, reportDamage });
-      await connection.run('commit');
+      const result = await runWith(version);
+      await commit(connection);
       return { result };
     } catch (error) {
-      await rollback(connection);
+      if (!isShort) await rollback(connection);
       reportDamage(error);
       throw error;
     } finally {

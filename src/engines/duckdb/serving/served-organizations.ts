@@ -1,13 +1,19 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
-import { type DataVersion, NoGenerationError } from '../../../domain/purchase-engine.ts';
+import { type AsOf, type DataVersion, NoGenerationError } from '../../../domain/purchase-engine.ts';
 import { isOutOfMemory } from '../../../duckdb/memory.ts';
 import { isOutOfFiles } from '../../../process/open-files.ts';
 import { createBases } from '../../../purchase-store/open-store.ts';
 import { createTickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import { oldestOf, type ServedInstants } from '../../served-instants.ts';
-import { createBaseCache, type Generation } from './generation.ts';
-import { type Lease, ServedOrganization, type Unavailability } from './served-organization.ts';
+import { type CachedLists, createListCache } from '../list/list-cache.ts';
+import { createBaseCache } from './generation.ts';
+import {
+  type Lease,
+  ServedOrganization,
+  type Unavailability,
+  type UseOptions,
+} from './served-organization.ts';
 import type { SharedBase } from './versioned-store.ts';
 
 export type ServedOrganizations = {
@@ -18,15 +24,21 @@ export type ServedOrganizations = {
   /**
    * Runs `work` on `connection` with the newest data from `source` (any source if null). Rejects
    * with NoGenerationError if there are none. If `work` finds damage, the files are not served any
-   * more, and the worker rebuilds them. `readsFirsts` tells whether `work` reads the table `previous_change`.
+   * more, and the worker rebuilds them.
    */
   use<Result>(
     organizationId: bigint,
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    readsFirsts?: (generation: Generation) => boolean,
+    options?: UseOptions,
   ): Promise<Result>;
+  /** Returns what `read` finds in the cached lists of the newest data from `source`; null if it finds nothing. */
+  cached<Result>(
+    organizationId: bigint,
+    source: string | null,
+    read: (lists: CachedLists) => Result | null,
+  ): Promise<AsOf<Result> | null>;
   /** Why a query of the organization was not answered from its files. */
   unavailability(organizationId: bigint): Unavailability;
   /** The organizations whose files are open, and their earliest instants. */
@@ -67,6 +79,7 @@ export function createServedOrganizations(
     instance,
     bases,
     ticks: createTickReader(dataDirectory),
+    lists: createListCache(),
     opening: new PQueue({ concurrency: 1 }),
     withEviction,
     onOpened: () => evictBeyond(maxBytes),
@@ -88,8 +101,10 @@ export function createServedOrganizations(
     all,
     version: (organizationId, source) => of(organizationId).version(source),
 
-    async use(organizationId, source, connection, work, readsFirsts) {
-      const used = await of(organizationId).use(source, connection, work, readsFirsts);
+    cached: (organizationId, source, read) => of(organizationId).cached(source, read),
+
+    async use(organizationId, source, connection, work, useOptions) {
+      const used = await of(organizationId).use(source, connection, work, useOptions);
       if (used === null) throw new NoGenerationError();
       return used.result;
     },

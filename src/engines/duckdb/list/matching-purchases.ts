@@ -1,0 +1,34 @@
+import type { Purchase } from '../../../domain/purchase.ts';
+import {
+  conditionsOf,
+  type FilterConditions,
+  labelOfDimension,
+  type PurchaseFilters,
+} from '../../../domain/purchase-query.ts';
+
+type IsMatching = (purchase: Purchase) => boolean;
+
+/** The conditions of the filters in JavaScript. `filter-conditions.ts` has them in SQL. */
+const conditions: FilterConditions<IsMatching> = {
+  customerId: (id) => (purchase) => purchase.customer_id === id,
+  paymentStatuses: (statuses) => (purchase) => isAnyOf(purchase.payment_status, statuses),
+  platforms: (platforms) => (purchase) => isAnyOf(purchase.platform, platforms),
+  createdSince: (since) => (purchase) => purchase.created_at >= since,
+  createdUntil: (until) => (purchase) => purchase.created_at <= until,
+  minValueInCents: (cents) => (purchase) => purchase.purchase_value_in_cents >= cents,
+  maxValueInCents: (cents) => (purchase) => purchase.purchase_value_in_cents <= cents,
+  currency: (value) => (purchase) => purchase.currency === value,
+  without: (dimensions) => (purchase) =>
+    dimensions.every((dimension) => purchase[labelOfDimension(dimension)] === null),
+  utm_source: (value) => (purchase) => purchase.utm_source === value,
+  utm_medium: (value) => (purchase) => purchase.utm_medium === value,
+  utm_campaign: (value) => (purchase) => purchase.utm_campaign === value,
+  utm_content: (value) => (purchase) => purchase.utm_content === value,
+  utm_term: (value) => (purchase) => purchase.utm_term === value,
+};
+
+const isAnyOf = (value: string | null, wanted: readonly string[]): boolean =>
+  value !== null && wanted.includes(value);
+
+export const doesMatch = (purchase: Purchase, filters: PurchaseFilters): boolean =>
+  conditionsOf(filters, conditions).every((isMatching) => isMatching(purchase));

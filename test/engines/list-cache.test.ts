@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  type Purchase,
+  type PurchaseRow,
+  purchaseColumns,
+  purchaseFromRow,
+} from '../../src/domain/purchase.ts';
+import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import { type CachedLists, createListCache } from '../../src/engines/duckdb/list/list-cache.ts';
+import { doesMatch } from '../../src/engines/duckdb/list/matching-purchases.ts';
+import type { ChangedPurchase } from '../../src/purchase-store/delta/decode-records.ts';
+
+/** The row of a purchase of a customer at an instant. */
+const rowOf = (id: number, createdAt: number, customer = 1): PurchaseRow =>
+  purchaseColumns.map(({ name, required }) => {
+    if (name === 'id') return BigInt(id);
+    if (name === 'created_at') return BigInt(createdAt);
+    if (name === 'customer_id') return BigInt(customer);
+    return required ? 0n : null;
+  });
+
+/** A store of these purchases, with a log of changes. Positions are numbers of changes. */
+function createStore(rows: readonly PurchaseRow[]) {
+  const current = new Map(rows.map((row) => [row[0] as bigint, row]));
+  const log: ChangedPurchase[] = [];
+  const cache = createListCache();
+  const limits: number[] = [];
+  let maxChanges = Number.POSITIVE_INFINITY;
+  const listOf = (filters: PurchaseFilters): Purchase[] =>
+    [...current.values()]
+      .map(purchaseFromRow)
+      .filter((purchase) => doesMatch(purchase, filters))
+      .sort((one, other) => Number(other.created_at - one.created_at || other.id - one.id));
+  const pageOf = (filters: PurchaseFilters, after: Purchase | undefined, limit: number) => {
+    const list = listOf(filters);
+    const older = list.filter(
+      ({ created_at: at, id }) =>
+        after === undefined || at < after.created_at || (at === after.created_at && id < after.id),
+    );
+    return { purchases: older.slice(0, limit), hasMore: older.length > limit };
+  };
+  const at = (position = log.length): CachedLists =>
+    cache.of({
+      catalog: 'delta_1',
+      position,
+      changesBetween(from, to) {
+        if (to - from > maxChanges) return null;
+        return [...new Map(log.slice(from, to).map((change) => [change.id, change])).values()];
+      },
+    });
+  return {
+    at,
+    listOf,
+    pageOf,
+    /** The limits of the pages that were not cached. */
+    limits,
+    limitChanges: (max: number) => {
+      maxChanges = max;
+    },
+    change(id: number, row: PurchaseRow | null) {
+      if (row === null) current.delete(BigInt(id));
+      else current.set(BigInt(id), row);
+      log.push({ id: BigInt(id), row });
+    },
+    /** A page of the cache, or else one that is read and cached. */
+    async list(filters: PurchaseFilters, after?: Purchase, limit = 3, lists = at()) {
+      const cursor = after === undefined ? null : { id: after.id, createdAt: after.created_at };
+      const query = { filters, limit, ...(cursor && { startingAfter: cursor }) };
+      const cached = lists.page(query);
+      if (cached !== null) return cached;
+      return lists.read({ filters, limit, cursor }, async (size) => {
+        limits.push(size);
+        return pageOf(filters, after, size);
+      });
+    },
+  };
+}
+
+const rows = (count: number) =>
+  Array.from({ length: count }, (_, index) => rowOf(index + 1, index + 1));
+const ids = ({ purchases }: { purchases: readonly Purchase[] }) => purchases.map(({ id }) => id);
+
+describe('a cached list', () => {
+  it('has the same pages as the purchases, after any changes', async () => {
+    const id = fc.integer({ min: 1, max: 40 });
+    const state = fc.record({
+      id,
+      createdAt: fc.integer({ min: 1, max: 12 }),
+      customer: fc.integer({ min: 1, max: 2 }),
+      isDeleted: fc.boolean(),
+    });
+    const filters = fc.constantFrom<PurchaseFilters>(
+      {},
+      { customerId: 2n },
+      { createdSince: 3n, createdUntil: 9n },
+      { minValueInCents: 1n },
+    );
+    const page = fc.record({
+      filters,
+      after: fc.option(fc.nat(30)),
+      limit: fc.integer({ min: 1, max: 9 }),
+    });
+    const steps = fc.array(fc.oneof(state, page), { minLength: 20, maxLength: 80 });
+    await fc.assert(
+      fc.asyncProperty(steps, async (all) => {
+        const store = createStore(rows(30));
+        for (const step of all) {
+          if ('isDeleted' in step) {
+            const { isDeleted, createdAt, customer } = step;
+            store.change(step.id, isDeleted ? null : rowOf(step.id, createdAt, customer));
+            continue;
+          }
+          const after = step.after === null ? undefined : store.listOf({})[step.after];
+          const expected = store.pageOf(step.filters, after, step.limit);
+          expect(await store.list(step.filters, after, step.limit)).toEqual(expected);
+        }
+      }),
+      { numRuns: 100, seed: 5 },
+    );
+  });
+
+  it('shows new, changed and deleted purchases without another read', async () => {
+    const store = createStore(rows(9));
+    expect(ids(await store.list({}))).toEqual([9n, 8n, 7n]);
+    store.change(10, rowOf(10, 10));
+    store.change(9, null);
+    store.change(2, rowOf(2, 8));
+    expect(ids(await store.list({}))).toEqual([10n, 8n, 2n]);
+    expect(store.at().purchase(2n)).toMatchObject({ created_at: 8n });
+    expect(store.limits).toEqual([4]);
+  });
+
+  it('is read again after too many changes, and for an earlier version', async () => {
+    const store = createStore(rows(9));
+    const earlier = store.at();
+    store.change(10, rowOf(10, 10));
+    await store.list({});
+    expect(earlier.page({ filters: {}, limit: 3 })).toBeNull();
+    expect(earlier.purchase(10n)).toBeNull();
+    // A version that was read late does not replace a later one.
+    await earlier.read({ filters: {}, limit: 3, cursor: null }, async (size) =>
+      createStore(rows(9)).pageOf({}, undefined, size),
+    );
+    expect(ids(await store.list({}))).toEqual([10n, 9n, 8n]);
+    expect(store.limits).toEqual([4]);
+    store.limitChanges(1);
+    store.change(11, rowOf(11, 11));
+    store.change(12, rowOf(12, 12));
+    expect(ids(await store.list({}))).toEqual([12n, 11n, 10n]);
+    expect(store.limits).toEqual([4, 4]);
+  });
+
+  it('is read in growing ranges while a client walks through it', async () => {
+    const store = createStore(rows(1_000));
+    const walked: Purchase[] = [];
+    for (let hasMore = true; hasMore; ) {
+      const page = await store.list({}, walked.at(-1), 10);
+      walked.push(...page.purchases);
+      ({ hasMore } = page);
+    }
+    expect(walked).toEqual(store.listOf({}));
+    expect(store.limits).toEqual([11, 44, 176, 500, 500]);
+    // A page that follows no cached one is read alone.
+    await store.list({}, store.listOf({})[3], 200);
+    expect(store.limits.at(-1)).toBe(201);
+  });
+});
