@@ -90,11 +90,15 @@ async function requestsOf({ get, shops, database }: RunningService) {
     const { body } = await get(`/v1/purchases${cursor}`, shop);
     cursor = `?starting_after=${JSON.parse(body).data.at(-1).id}`;
   };
-  const campaigns = await get('/v1/purchases/stats?group_by=utm_campaign&limit=50', shop);
+  const campaigns = await get('/v1/purchases/stats?group_by=utm_campaign&group_limit=50', shop);
   const names: string[] = JSON.parse(campaigns.body).groups.flatMap(
     ({ key }: { key: string | null }) => key ?? [],
   );
-  const month = () => 1 + (++turn % 9);
+  const month = () => {
+    turn += 1;
+    const name = `2025-0${1 + (turn % 9)}`;
+    return `/v1/purchases?created_since=${name}-01T00:00:00Z&created_until=${name}-28T00:00:00Z`;
+  };
   return {
     '/v1/me': ofShop(() => '/v1/me'),
     'one purchase': ofShop(() => `/v1/purchases/${encodeId('purchase', next().id)}`),
@@ -107,11 +111,7 @@ async function requestsOf({ get, shops, database }: RunningService) {
     'of a campaign': ofShop(
       () => `/v1/purchases?utm_campaign=${encodeURIComponent(names[++turn % names.length] ?? '')}`,
     ),
-    'of a month': ofShop(
-      () =>
-        `/v1/purchases?created_since=2025-0${month()}-01T00:00:00Z` +
-        `&created_until=2025-0${month()}-28T00:00:00Z`,
-    ),
+    'of a month': ofShop(month),
     'the first page of a small shop': timed(() =>
       get('/v1/purchases', small[++turn % small.length] as BenchmarkShop),
     ),
