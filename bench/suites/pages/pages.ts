@@ -13,7 +13,7 @@ const changesAtOnce = 25;
 /** Then the worker has published the changes. */
 const publishedMs = 300;
 /** The rounds of requests after a pause, which take two seconds each. */
-const maxPauses = 25;
+const maxPauses = 11;
 
 export const pages = defineSuite({
   name: 'pages',

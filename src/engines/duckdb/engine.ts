@@ -17,6 +17,7 @@ import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { bytesOf } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
+import type { ChangedPurchase } from '../../purchase-store/delta/decode-records.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import type { QueryQueueOptions } from '../query-queue.ts';
 import { createPeriodTables } from './calendar/period-tables.ts';
@@ -206,9 +207,11 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       ) => Promise<Result>,
       {
         isShort = () => false,
+        isAffectedBy,
         readsFirsts = () => false,
       }: {
         readonly isShort?: (query: Query) => boolean;
+        readonly isAffectedBy?: (query: Query, changed: readonly ChangedPurchase[]) => boolean;
         readonly readsFirsts?: (
           generation: Generation,
           query: Query,
@@ -230,6 +233,9 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
               }),
               {
                 isShort: isShort(query),
+                ...(isAffectedBy && {
+                  isAffectedBy: (changed) => isAffectedBy(query, changed),
+                }),
                 readsFirsts: (generation) => readsFirsts(generation, query, context),
               },
             ),
@@ -268,6 +274,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       (lists, id) => lists.purchase(id),
       queued((connection, { generation }, id) => findPurchase(connection, generation, id), {
         isShort: () => true,
+        isAffectedBy: (id, changed) => changed.some((each) => each.id === id),
       }),
     ),
     stats: queued(

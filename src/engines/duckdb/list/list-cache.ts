@@ -54,6 +54,8 @@ type ListRange = {
   readonly after: PurchasePosition | null;
   /** Null: the range has the oldest purchase. */
   readonly end: PurchasePosition | null;
+  /** The purchase after which the range was read, while it has not changed since. */
+  readonly cursor: PurchasePosition | null;
   readonly purchases: readonly Purchase[];
   /** About the bytes that the purchases take. */
   readonly bytes: number;
@@ -123,7 +125,7 @@ function createCachedLists(lists: LRUCache<string, CachedList>, store: CachedSto
       const key = keyOf(catalog, filters);
       // Other queries may have cached a later position meanwhile.
       if ((lists.peek(key)?.position ?? 0) <= position) {
-        const added = createRange(cursor, end, purchases);
+        const added = createRange({ after: cursor, end, cursor }, purchases);
         lists.set(key, { position, ranges: [added, ...ranges].slice(0, maxRanges) });
       }
       return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
@@ -152,17 +154,19 @@ function matchingStates(
 }
 
 function withChanges(range: ListRange, states: ReadonlyMap<bigint, Purchase | null>): ListRange {
+  const { after, end } = range;
+  const cursor = range.cursor !== null && states.has(range.cursor.id) ? null : range.cursor;
   const kept = range.purchases.filter(({ id }) => !states.has(id));
   const added = [...states.values()].filter(
     (each): each is Purchase => each !== null && hasPlaceFor(range, positionOf(each)),
   );
-  if (added.length === 0 && kept.length === range.purchases.length) return range;
+  if (added.length === 0 && kept.length === range.purchases.length) return { ...range, cursor };
   const purchases = [...kept, ...added].sort(compareNewestFirst);
   if (purchases.length <= 2 * maxRangePurchases) {
-    return createRange(range.after, range.end, purchases);
+    return createRange({ after, end, cursor }, purchases);
   }
   const newest = purchases.slice(0, maxRangePurchases);
-  return createRange(range.after, positionOf(newest.at(-1) as Purchase), newest);
+  return createRange({ after, end: positionOf(newest.at(-1) as Purchase), cursor }, newest);
 }
 
 /** The number of purchases to read after `cursor`: more if a cached range ends there, as in a walk. */
@@ -174,14 +178,15 @@ function readAhead(ranges: readonly ListRange[], cursor: PurchasePosition | null
   return Math.min(readAheadFactor * purchases.length, maxRangePurchases, maxPurchases);
 }
 
-/** Undefined if no range has a purchase with this id. */
+/** Undefined if no range has a purchase with this id, or was read after it. */
 function positionIn(
   ranges: readonly ListRange[],
   startingAfter: bigint | PurchasePosition,
 ): PurchasePosition | undefined {
   if (typeof startingAfter !== 'bigint') return startingAfter;
   const purchase = findIn(ranges, startingAfter);
-  return purchase && positionOf(purchase);
+  if (purchase !== undefined) return positionOf(purchase);
+  return ranges.find(({ cursor }) => cursor?.id === startingAfter)?.cursor ?? undefined;
 }
 
 function findIn(ranges: readonly ListRange[], id: bigint): Purchase | undefined {
@@ -224,13 +229,12 @@ const purchaseBytes = 800;
 const textColumns = purchaseColumns.filter(isTextColumn);
 
 function createRange(
-  after: PurchasePosition | null,
-  end: PurchasePosition | null,
+  bounds: Pick<ListRange, 'after' | 'end' | 'cursor'>,
   purchases: readonly Purchase[],
 ): ListRange {
   let bytes = rangeBytes + purchases.length * purchaseBytes;
   for (const purchase of purchases) {
     for (const { name } of textColumns) bytes += 2 * (purchase[name]?.length ?? 0);
   }
-  return { after, end, purchases, bytes };
+  return { ...bounds, purchases, bytes };
 }

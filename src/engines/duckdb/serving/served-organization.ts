@@ -8,6 +8,7 @@ import {
 } from '../../../domain/purchase-engine.ts';
 import { isCorruption, isDamage } from '../../../duckdb/damage.ts';
 import { DamagedFiles } from '../../../purchase-store/damage/damaged-files.ts';
+import type { ChangedPurchase } from '../../../purchase-store/delta/decode-records.ts';
 import {
   currentFile,
   isInvalidCurrent,
@@ -48,6 +49,8 @@ export type Lease = {
 export type UseOptions = {
   /** `work` takes a few milliseconds, and runs without a transaction. */
   readonly isShort?: boolean;
+  /** Whether pending changes affect the result. Without it, `work` waits until they are applied. */
+  readonly isAffectedBy?: (changed: readonly ChangedPurchase[]) => boolean;
   /** Whether `work` reads the table `previous_change`, which is then up to date. */
   readonly readsFirsts?: (generation: Generation) => boolean;
 };
@@ -81,7 +84,7 @@ type Found = {
   readonly instant: TickInstant;
 };
 
-/** The changes that cached lists show and the delta does not. */
+/** The changes that queries may leave pending. */
 const maxUnapplied = 100;
 
 const minRetryDelayMs = 200;
@@ -167,18 +170,15 @@ export class ServedOrganization {
   ): Promise<AsOf<Result> | null> {
     const found = await this.#find(source);
     if (found === null) return null;
-    const { opened, tick, pending, instant } = found;
+    const { opened, pending, instant } = found;
     const position = pending?.end ?? opened.store.part().position;
-    const apply = () => this.#change(opened, () => this.#apply(opened, tick));
     try {
       const result = read(this.#listsOf(opened, position));
       if (result === null) return null;
-      // The next query that needs the delta reports a failure.
-      if (pending !== null && pending.records > maxUnapplied) void apply().catch(() => {});
+      this.#applyMany(found);
       return { result, asOf: instant.asOf };
     } catch {
-      // The changes cannot be read. Applying them reports the damage, and closes the files.
-      await apply().catch(() => {});
+      // The changes cannot be read. The query that reads the delta reports the damage.
       return null;
     }
   }
@@ -196,9 +196,10 @@ export class ServedOrganization {
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    { isShort = false, readsFirsts = () => false }: UseOptions = {},
+    { isShort = false, isAffectedBy, readsFirsts = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
-    const found = await this.#findApplied(source);
+    const unaffected = isAffectedBy && (await this.#findUnaffected(source, isAffectedBy));
+    const found = unaffected ?? (await this.#findApplied(source));
     if (found === null) return null;
     const { opened } = found;
     const hold = () => this.#hold(opened);
@@ -247,6 +248,30 @@ export class ServedOrganization {
 
   get #currentFile(): string {
     return currentFile(this.#directory);
+  }
+
+  /** Null if pending changes affect the result, or cannot be read here. */
+  async #findUnaffected(
+    source: string | null,
+    isAffectedBy: (changed: readonly ChangedPurchase[]) => boolean,
+  ): Promise<Found | null> {
+    const found = await this.#find(source);
+    if (found === null || found.pending === null) return found;
+    const { store } = found.opened;
+    try {
+      const changed = store.changesBetween(store.part().position, found.pending.end);
+      if (changed === null || isAffectedBy(changed)) return null;
+    } catch {
+      return null;
+    }
+    this.#applyMany(found);
+    return found;
+  }
+
+  /** Applies many pending changes. The next query that needs them reports a failure. */
+  #applyMany({ opened, tick, pending }: Found): void {
+    if (pending === null || pending.records <= maxUnapplied) return;
+    void this.#change(opened, () => this.#apply(opened, tick)).catch(() => {});
   }
 
   /**
