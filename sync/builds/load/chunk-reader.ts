@@ -5,7 +5,7 @@ import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purc
 
 /** The maximum size of the lines of a chunk. DuckDB joins a chunk with the dictionaries in memory. */
 export const maxChunkBytes = 96 * 2 ** 20;
-/** The maximum if purchases have much text: DuckDB takes several times the bytes of a chunk to sort it. */
+/** The maximum if purchases have much text: DuckDB takes several times the bytes of a chunk. */
 const maxLongChunkBytes = 32 * 2 ** 20;
 
 /** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */
