@@ -337,6 +337,7 @@ export class ServedOrganization {
         return { opened, tick, pending, instant };
       } catch (error) {
         this.#damaged.add(current, error);
+        await this.#replace(null);
         return this.#cannot('damaged');
       }
     }
