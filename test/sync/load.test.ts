@@ -192,11 +192,13 @@ describe('a load', () => {
     async ({ database, directory, organizationId, program, folder, addMany }) => {
       await addMany(2_000);
       const worker = program('test/support/chaos/small-limits.ts');
-      const secondChunk = join(folder, 'load-b.tsv');
-      while (!existsSync(secondChunk)) await sleep(5);
-      // The fourth chunk replaces the second one. The first one is committed then.
-      const { mtimeMs } = statSync(secondChunk);
-      while (statSync(secondChunk).mtimeMs === mtimeMs) await sleep(5);
+      const chunks = ['load-a.tsv', 'load-b.tsv'].map((name) => join(folder, name));
+      while (!chunks.every(existsSync)) await sleep(5);
+      // The third chunk replaces the first one, and then the fourth the second. Now the first one is committed.
+      for (const chunk of chunks) {
+        const { mtimeMs } = statSync(chunk);
+        while (statSync(chunk).mtimeMs === mtimeMs) await sleep(5);
+      }
       await worker.end('SIGKILL');
       await database.pool.query('delete from purchases where id % 5 = 0');
       return { tick: () => newestTick(readTicks(directory), organizationId) as TickFile };
