@@ -1,12 +1,10 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { packageFile, programArguments } from '../../../src/process/package-files.ts';
-import { type Summary, summarize } from '../../measure/statistics.ts';
+import { inRounds, time, wall } from '../../measure/rounds.ts';
+import { type Summary, summaryOf } from '../../measure/statistics.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { createClient } from '../../setup/api-client.ts';
-import { startHttpServer } from '../../setup/programs.ts';
+import { type ProgramEnvironment, startHttpServer, startProgram } from '../../setup/programs.ts';
 import type { RunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 
@@ -48,23 +46,22 @@ export async function measurePauses(
       for (let count = 0; count < warmUps; count += 1) await request();
     },
     afterPause: () => sleep(pauseMs),
-    afterOthers: useAllCores,
+    afterOthers: () => useAllCores(scope, environment),
   };
-  const times = new Map<string, number[]>();
-  for (let round = 0; round < rounds; round += 1) {
-    for (const [name, request] of Object.entries(requests)) {
-      for (const [situation, before] of Object.entries(befores)) {
-        scope.signal.throwIfAborted();
-        await before(request);
-        const startedAt = performance.now();
-        await request();
-        const all = times.get(`${name} ${situation}`) ?? [];
-        times.set(`${name} ${situation}`, [...all, performance.now() - startedAt]);
-      }
-    }
-  }
+  const tasks = Object.fromEntries(
+    Object.entries(requests).flatMap(([name, request]) =>
+      Object.entries(befores).map(([situation, before]) => [
+        `${name} ${situation}`,
+        async () => {
+          await before(request);
+          return time(request);
+        },
+      ]),
+    ),
+  );
+  const times = await inRounds(tasks, { rounds, warmUps: 0, signal: scope.signal });
   const summary = (request: string, situation: keyof typeof befores) =>
-    summarize(times.get(`${request} ${situation}`) ?? []);
+    summaryOf(times[`${request} ${situation}`] ?? [], wall);
   return Object.keys(requests).map((request) => ({
     request,
     backToBack: summary(request, 'backToBack'),
@@ -74,13 +71,9 @@ export async function measurePauses(
 }
 
 /** Other processes write memory on all cores during the pause. */
-async function useAllCores(): Promise<void> {
-  const nodeArguments = programArguments('bench/suites/pages/busy.ts');
+async function useAllCores(scope: Scope, environment: ProgramEnvironment): Promise<void> {
   const others = Array.from({ length: availableParallelism() }, () =>
-    fork(nodeArguments.at(-1) as string, [String(pauseMs)], {
-      cwd: packageFile('.'),
-      execArgv: nodeArguments.slice(0, -1),
-    }),
+    startProgram(scope, 'bench/suites/pages/busy.ts', [String(pauseMs)], environment).done(),
   );
-  await Promise.all(others.map((other) => once(other, 'exit')));
+  await Promise.all(others);
 }

@@ -17,7 +17,6 @@ import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { bytesOf } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
-import type { ChangedPurchase } from '../../purchase-store/delta/decode-records.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import type { QueryQueueOptions } from '../query-queue.ts';
 import { createPeriodTables } from './calendar/period-tables.ts';
@@ -26,7 +25,7 @@ import type { CachedLists } from './list/list-cache.ts';
 import type { Generation } from './serving/generation.ts';
 import { interruptible } from './serving/interruption.ts';
 import { createQueryPool, type QueryPool } from './serving/query-pool.ts';
-import type { Lease } from './serving/served-organization.ts';
+import type { Lease, UseOptions } from './serving/served-organization.ts';
 import {
   createServedOrganizations,
   type ServedOrganizations,
@@ -205,19 +204,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         query: Query,
         context: QueryContext,
       ) => Promise<Result>,
-      {
-        isShort = () => false,
-        isAffectedBy,
-        readsFirsts = () => false,
-      }: {
-        readonly isShort?: (query: Query) => boolean;
-        readonly isAffectedBy?: (query: Query, changed: readonly ChangedPurchase[]) => boolean;
-        readonly readsFirsts?: (
-          generation: Generation,
-          query: Query,
-          context: QueryContext,
-        ) => boolean;
-      } = {},
+      optionsOf: (query: Query, context: QueryContext) => UseOptions = () => ({}),
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client) =>
       withParts(({ queries, organizations, context }) =>
@@ -231,13 +218,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
                 result: await read(connection, lease, query, context),
                 asOf: lease.asOf,
               }),
-              {
-                isShort: isShort(query),
-                ...(isAffectedBy && {
-                  isAffectedBy: (changed) => isAffectedBy(query, changed),
-                }),
-                readsFirsts: (generation) => readsFirsts(generation, query, context),
-              },
+              optionsOf(query, context),
             ),
           ),
         ),
@@ -267,25 +248,32 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       queued(
         (connection, { generation, lists }, query) =>
           listPurchases(connection, generation, query, lists),
-        { isShort: ({ filters }) => isUnfiltered(filters) },
+        ({ filters }) => ({ isShort: isUnfiltered(filters) }),
       ),
     ),
     get: cachedOr(
       (lists, id) => lists.purchase(id),
-      queued((connection, { generation }, id) => findPurchase(connection, generation, id), {
-        isShort: () => true,
-        isAffectedBy: (id, changed) => changed.some((each) => each.id === id),
-      }),
+      queued(
+        (connection, { generation }, id) => findPurchase(connection, generation, id),
+        (id) => ({
+          isShort: true,
+          isAffectedBy: (changed) => changed.some((each) => each.id === id),
+        }),
+      ),
     ),
     stats: queued(
       (connection, { generation }, query: PurchaseStatsQuery, context) =>
         purchaseStats(connection, generation, query, context),
-      { readsFirsts: doStatsReadFirsts },
+      (query, context) => ({
+        readsFirsts: (generation) => doStatsReadFirsts(generation, query, context),
+      }),
     ),
     timeSeries: queued(
       (connection, { generation }, query, context) =>
         purchaseTimeSeries(connection, generation, query, context),
-      { readsFirsts: doesTimeSeriesReadFirsts },
+      (query, context) => ({
+        readsFirsts: (generation) => doesTimeSeriesReadFirsts(generation, query, context),
+      }),
     ),
     report: queued((connection, { generation, asOf }, query, context) =>
       purchaseReport(connection, generation, query, context, asOf),

@@ -5,11 +5,8 @@ import {
 } from '../../domain/purchase.ts';
 import { quotePath } from '../../duckdb/connection.ts';
 
-/** DuckDB's types of the fields of a line. */
-type FieldTypes = Readonly<Record<PurchaseColumnKind, string>>;
-
-/** The types of records of a log, whose instants are microseconds. */
-export const recordTypes: FieldTypes = {
+/** DuckDB's types of the fields of a log's records, whose instants are microseconds. */
+export const recordTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   purchase_id: 'bigint',
   customer_id: 'bigint',
   cents: 'bigint',

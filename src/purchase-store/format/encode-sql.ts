@@ -53,37 +53,40 @@ export function extendDictionaries(
 }
 
 /** Selects the rows with the columns of the table `purchase`. The dictionaries have all values. */
-export const encodedPurchases = (rows: EncodedTable): string =>
-  `select ${storedIn(rows.table, () => true)} ${joinedWithDictionaries(rows)}`;
+export function encodedPurchases(rows: EncodedTable): string {
+  const columns = storedAs((column, stored) => encoded(rows.table, column, stored));
+  return `select ${columns} ${joinedWithDictionaries(rows)}`;
+}
 
 /**
  * Selects only what the table `purchase` has besides the columns of purchases, keys and the quarter of an hour,
  * in the order of the rows. The dictionaries have all values.
  */
-export const encodedKeys = (rows: EncodedTable): string =>
-  `select ${storedIn(rows.table, isDerived)} ${joinedWithDictionaries(rows)} order by ${rows.table}.rowid`;
+export function encodedKeys(rows: EncodedTable): string {
+  const columns = storedAs((column, stored) =>
+    isDerived(column, stored) ? encoded(rows.table, column, stored) : null,
+  );
+  return `select ${columns} ${joinedWithDictionaries(rows)} order by ${rows.table}.rowid`;
+}
 
 /** Selects the rows with the columns of the table `purchase`. The table `keys` has the result of `encodedKeys`. */
 export function purchasesWithKeys({ table }: Pick<EncodedTable, 'table'>, keys: string): string {
-  const columns = purchaseColumns.flatMap((column) =>
-    storedColumns(column).map(({ name }) =>
-      isDerived(column, name) ? `${keys}.${name}` : encoded(table, column, name),
-    ),
+  const columns = storedAs((column, stored) =>
+    isDerived(column, stored) ? `${keys}.${stored}` : encoded(table, column, stored),
   );
-  return `select ${columns.join(', ')} from ${table} positional join ${keys}`;
+  return `select ${columns} from ${table} positional join ${keys}`;
 }
 
 const isDerived = ({ name }: PurchaseColumn, stored: string): boolean => stored !== name;
 
-const storedIn = (
-  table: string,
-  isSelected: (column: PurchaseColumn, stored: string) => boolean,
-): string =>
+/** The columns of the table `purchase` as an SQL list, without those for which `sqlOf` returns null. */
+const storedAs = (sqlOf: (column: PurchaseColumn, stored: string) => string | null): string =>
   purchaseColumns
     .flatMap((column) =>
-      storedColumns(column)
-        .filter(({ name }) => isSelected(column, name))
-        .map(({ name }) => `${encoded(table, column, name)} as ${name}`),
+      storedColumns(column).flatMap(({ name }) => {
+        const value = sqlOf(column, name);
+        return value === null ? [] : [`${value} as ${name}`];
+      }),
     )
     .join(', ');
 

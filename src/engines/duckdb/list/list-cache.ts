@@ -212,10 +212,8 @@ const isOlder = (position: PurchasePosition, other: PurchasePosition | null): bo
   position.createdAt < other.createdAt ||
   (position.createdAt === other.createdAt && position.id < other.id);
 
-function compareNewestFirst(one: Purchase, other: Purchase): number {
-  if (one.created_at !== other.created_at) return one.created_at < other.created_at ? 1 : -1;
-  return one.id < other.id ? 1 : -1;
-}
+const compareNewestFirst = (one: Purchase, other: Purchase): number =>
+  isOlder(positionOf(one), positionOf(other)) ? 1 : -1;
 
 const positionOf = ({ id, created_at: createdAt }: Purchase): PurchasePosition => ({
   id,

@@ -84,6 +84,23 @@ type Found = {
   readonly instant: TickInstant;
 };
 
+/** The part of the log that the published tick shows. */
+const endOf = ({ opened, pending }: Found): number => pending?.end ?? opened.store.part().position;
+
+/** False also if the pending changes cannot be read: applying them reports why. */
+function isUnaffected(
+  { opened: { store }, pending }: Found,
+  isAffectedBy: NonNullable<UseOptions['isAffectedBy']>,
+): boolean {
+  if (pending === null) return true;
+  try {
+    const changed = store.changesBetween(store.part().position, pending.end);
+    return changed !== null && !isAffectedBy(changed);
+  } catch {
+    return false;
+  }
+}
+
 /** The changes that queries may leave pending. */
 const maxUnapplied = 100;
 
@@ -155,8 +172,7 @@ export class ServedOrganization {
     const found = await this.#find(source);
     if (found === null) return null;
     const { base, log } = found.opened.store.current;
-    const position = found.pending?.end ?? found.opened.store.part().position;
-    const name = `${base} ${log} ${position} ${this.#instant.clockSteps}`;
+    const name = `${base} ${log} ${endOf(found)} ${this.#instant.clockSteps}`;
     return { name, asOf: found.instant.asOf };
   }
 
@@ -170,13 +186,11 @@ export class ServedOrganization {
   ): Promise<AsOf<Result> | null> {
     const found = await this.#find(source);
     if (found === null) return null;
-    const { opened, pending, instant } = found;
-    const position = pending?.end ?? opened.store.part().position;
     try {
-      const result = read(this.#listsOf(opened, position));
+      const result = read(this.#listsOf(found.opened, endOf(found)));
       if (result === null) return null;
       this.#applyMany(found);
-      return { result, asOf: instant.asOf };
+      return { result, asOf: found.instant.asOf };
     } catch {
       // The changes cannot be read. The query that reads the delta reports the damage.
       return null;
@@ -198,8 +212,7 @@ export class ServedOrganization {
     work: (lease: Lease) => Promise<Result>,
     { isShort = false, isAffectedBy, readsFirsts = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
-    const unaffected = isAffectedBy && (await this.#findUnaffected(source, isAffectedBy));
-    const found = unaffected ?? (await this.#findApplied(source));
+    const found = await this.#findApplied(source, isAffectedBy);
     if (found === null) return null;
     const { opened } = found;
     const hold = () => this.#hold(opened);
@@ -250,24 +263,6 @@ export class ServedOrganization {
     return currentFile(this.#directory);
   }
 
-  /** Null if pending changes affect the result, or cannot be read here. */
-  async #findUnaffected(
-    source: string | null,
-    isAffectedBy: (changed: readonly ChangedPurchase[]) => boolean,
-  ): Promise<Found | null> {
-    const found = await this.#find(source);
-    if (found === null || found.pending === null) return found;
-    const { store } = found.opened;
-    try {
-      const changed = store.changesBetween(store.part().position, found.pending.end);
-      if (changed === null || isAffectedBy(changed)) return null;
-    } catch {
-      return null;
-    }
-    this.#applyMany(found);
-    return found;
-  }
-
   /** Applies many pending changes. The next query that needs them reports a failure. */
   #applyMany({ opened, tick, pending }: Found): void {
     if (pending === null || pending.records <= maxUnapplied) return;
@@ -276,12 +271,19 @@ export class ServedOrganization {
 
   /**
    * Applies the batches that are pending now, but not those of later ticks: if ticks came faster than
-   * batches can be applied, a query would never begin.
+   * batches can be applied, a query would never begin. Does not wait for batches that do not affect it.
    */
-  async #findApplied(source: string | null): Promise<Found | null> {
+  async #findApplied(
+    source: string | null,
+    isAffectedBy: UseOptions['isAffectedBy'],
+  ): Promise<Found | null> {
     for (;;) {
       const found = await this.#find(source);
       if (found === null || found.pending === null) return found;
+      if (isAffectedBy && isUnaffected(found, isAffectedBy)) {
+        this.#applyMany(found);
+        return found;
+      }
       const { opened, tick, pending } = found;
       while (this.#opened === opened && opened.store.part().position < pending.end) {
         await this.#change(opened, () => this.#apply(opened, tick));
