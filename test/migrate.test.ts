@@ -1,8 +1,11 @@
-import { readdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
 import { constraints } from '../src/postgres/schema/constraints.ts';
 import { migrate } from '../src/postgres/schema/migrate.ts';
+import { releasedMigrations } from '../src/postgres/schema/released-migrations.ts';
 import { test as it } from './support/fixtures.ts';
 import { sqlFile } from './support/markdown.ts';
 import { addMembers, addRow } from './support/rows.ts';
@@ -21,6 +24,48 @@ describe('migrate', () => {
       isCaptureRestored: false,
       captureProblem: null,
     });
+  });
+
+  it('has the files that were released, unchanged', () => {
+    const md5Of = (file: string) =>
+      createHash('md5')
+        .update(readFileSync(join(migrationFolder, file)))
+        .digest('hex');
+    const released = Object.entries(releasedMigrations).map(([file, [md5]]) => [file, md5]);
+    expect(migrations.map((file) => [file, md5Of(file)])).toEqual(released);
+  });
+
+  it('accepts the databases of former files whose statements are equal', async ({
+    database: { pool, url },
+  }) => {
+    const stored = async () =>
+      (await pool.query('select version, md5 from schema_migrations order by version')).rows;
+    const before = await stored();
+    for (const [file, [, ...former]] of Object.entries(releasedMigrations)) {
+      for (const md5 of former) {
+        await pool.query('update schema_migrations set md5 = $1 where version = $2', [
+          md5,
+          Number.parseInt(file, 10),
+        ]);
+        expect(await stored()).not.toEqual(before);
+        expect(await migrate(url)).toMatchObject({ applied: [] });
+        expect(await stored()).toEqual(before);
+      }
+    }
+  });
+
+  it('refuses the database of a file with other statements', async ({
+    database: { pool, url },
+  }) => {
+    const { rows } = await pool.query('select md5 from schema_migrations where version = 9');
+    const setMd5 = (md5: string) =>
+      pool.query('update schema_migrations set md5 = $1 where version = 9', [md5]);
+    await setMd5('0'.repeat(32));
+    try {
+      await expect(migrate(url)).rejects.toThrow('differs from the applied one');
+    } finally {
+      await setMd5(rows[0].md5);
+    }
   });
 
   it('restores each constraint and index as it was', async ({ database }) => {

@@ -6,7 +6,7 @@ import {
   requireDatabase,
 } from '../../src/postgres/connection/require-database.ts';
 import { migrate } from '../../src/postgres/schema/migrate.ts';
-import { apiRights, schemaVersion } from '../../src/postgres/schema/schema.ts';
+import { apiRights, schemaVersion, versionMarker } from '../../src/postgres/schema/schema.ts';
 import { test } from '../support/fixtures.ts';
 import { administer, databaseUrl, type TestDatabase } from '../support/postgres.ts';
 import type { PostgresProxy } from '../support/postgres-proxy.ts';
@@ -187,8 +187,11 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
         from,
         to,
       ]);
+    const mark = (from: number, to: number) =>
+      database.pool.query(`alter type ${versionMarker}${from} rename to ${versionMarker}${to}`);
     await database.pool.query('create table saved_migrations as select * from schema_migrations');
     await database.pool.query('delete from schema_migrations where version > $1', [version]);
+    await mark(schemaVersion, version);
     if (version > schemaVersion) await change(schemaVersion, version);
     try {
       expect(await refusal(database.url, api)).toMatch(line);
@@ -198,6 +201,29 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
       await database.pool.query('truncate schema_migrations');
       await database.pool.query('insert into schema_migrations select * from saved_migrations');
       await database.pool.query('drop table saved_migrations');
+      await mark(version, schemaVersion);
+    }
+  });
+
+  it('rejects a schema over which the dump of an earlier one was restored', async ({
+    database: { pool, url },
+  }) => {
+    // `pg_restore --clean` replaces the table, and leaves types that the dump does not have.
+    await pool.query('create table saved_migrations as select * from schema_migrations');
+    await pool.query('delete from schema_migrations where version = $1', [schemaVersion]);
+    try {
+      for (const needs of [api, { ...anyServer, isToMigrate: true as const }]) {
+        expect(await refusal(url, needs)).toMatch(
+          new RegExp(
+            `migrations up to ${schemaVersion - 1}, and parts of version ${schemaVersion}, .*` +
+              'into an empty database: docs/deployment/README.md, section "Go back to the release before"',
+          ),
+        );
+      }
+    } finally {
+      await pool.query('truncate schema_migrations');
+      await pool.query('insert into schema_migrations select * from saved_migrations');
+      await pool.query('drop table saved_migrations');
     }
   });
 

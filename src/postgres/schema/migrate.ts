@@ -10,7 +10,8 @@ import {
 } from '../capture/capture.ts';
 import { prepareSession } from '../connection/session.ts';
 import { restoreConstraints } from './constraints.ts';
-import { migrationsFolder, migrationsTable } from './schema.ts';
+import { releasedMigrations } from './released-migrations.ts';
+import { migrationsFolder, migrationsTable, schemaVersion, versionMarker } from './schema.ts';
 
 // An arbitrary number, which no other program may use.
 export const migrationLock = 7_390_214_655_001n;
@@ -53,7 +54,7 @@ export async function migrate(databaseUrl: string): Promise<Migration> {
 }
 
 async function applyMigrations(client: pg.Client, schema: string): Promise<Migration> {
-  await requireOwnTable(client);
+  if (await hasOwnTable(client)) await acceptFormerFiles(client);
   const postgrator = new Postgrator({
     migrationPattern: `${migrationsFolder}/*.sql`,
     driver: 'pg',
@@ -68,6 +69,7 @@ async function applyMigrations(client: pg.Client, schema: string): Promise<Migra
         'Install the files of the release again, without a change.',
     );
   });
+  await markVersion(client);
   const areTablesNew = applied.some(({ version }) => version === 1);
   const capture = await restoreCapture(client);
   const created =
@@ -83,18 +85,40 @@ const ownSchema =
   'Use a database or a schema of its own: `create schema …`, and name it in DATABASE_URL ' +
   '(`?options=-c%20search_path=…`).';
 
-/** Another program may have a table of this name. */
-async function requireOwnTable(client: pg.Client): Promise<void> {
+/** Whether migrations were applied. Another program may have a table of this name. */
+async function hasOwnTable(client: pg.Client): Promise<boolean> {
   const { rows } = await client.query<{ columns: string[]; schema: string }>(
     `select table_schema as schema, array_agg(column_name::text) as columns
      from information_schema.columns
      where table_name = $1 and table_schema = current_schema() group by 1`,
     [migrationsTable],
   );
-  if (rows[0] === undefined || rows[0].columns.includes('md5')) return;
+  if (rows[0] === undefined) return false;
+  if (rows[0].columns.includes('md5')) return true;
   throw new OperatorError(
     `The table ${migrationsTable} in the schema ${rows[0].schema} belongs to another program. ${ownSchema}`,
   );
+}
+
+/** Replaces the stored MD5 of former files with the same statements. */
+async function acceptFormerFiles(client: pg.Client): Promise<void> {
+  for (const [file, [md5, ...former]] of Object.entries(releasedMigrations)) {
+    if (former.length === 0) continue;
+    await client.query(
+      `update ${migrationsTable} set md5 = $1 where version = $2 and md5 = any ($3)`,
+      [md5, Number.parseInt(file, 10), former],
+    );
+  }
+}
+
+/** See `versionMarker`. */
+async function markVersion(client: pg.Client): Promise<void> {
+  const name = `${versionMarker}${schemaVersion}`;
+  const { rowCount } = await client.query(
+    'select from pg_type where typname = $1 and typnamespace = current_schema()::regnamespace',
+    [name],
+  );
+  if (rowCount === 0) await client.query(`create type ${name} as enum ()`);
 }
 
 /** Null for other errors. */

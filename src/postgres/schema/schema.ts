@@ -20,6 +20,12 @@ const migrationNames = new Map(
 /** The number of the last migration of this release. */
 export const schemaVersion = Math.max(...migrationNames.keys());
 
+/**
+ * `migrate` creates an empty type of this name and the schema's version. `pg_restore --clean` of an earlier
+ * dump leaves the type, and with it evidence of the later migrations.
+ */
+export const versionMarker = 'schema_of_version_';
+
 export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
   const read = [
     'organizations',
@@ -80,6 +86,8 @@ export async function findTableProblem(
   };
 }
 
+const docs = 'docs/deployment/README.md';
+
 /**
  * Null if this release supports the schema's version. Also null if the table of migrations is
  * missing, or the role may not read it.
@@ -93,19 +101,31 @@ export async function findVersionProblem(
     where attrelid = to_regclass(${migrationsTable}) and attname = 'md5'
       and has_table_privilege(attrelid, 'select')`);
   if (known.rowCount === 0) return null;
-  const { rows } = await database.query<{ version: number; name: string }>(
-    `select version::int, name from ${migrationsTable} where version > 0 order by version`,
+  const { rows } = await database.query<{ version: number; name: string; marked: number | null }>(
+    `select version::int, name, (
+       select max(substr(typname, ${versionMarker.length + 1})::int) from pg_type
+       where typnamespace = current_schema()::regnamespace and typname ~ '^${versionMarker}[0-9]+$'
+     ) as marked
+     from ${migrationsTable} where version > 0 order by version`,
   );
   const isOther = rows.some((row) => (migrationNames.get(row.version) ?? row.name) !== row.name);
   if (isOther) {
     return {
       message: 'The schema has other migrations than this release, as before their new numbering.',
       advice:
-        'Copy its rows into a new database, with the commands of docs/deployment/README.md, ' +
+        `Copy its rows into a new database, with the commands of ${docs}, ` +
         'section "Copy into a new database".',
     };
   }
-  const version = rows.at(-1)?.version ?? 0;
+  const { version = 0, marked = null } = rows.at(-1) ?? {};
+  if (marked !== null && marked > version) {
+    return {
+      message:
+        `The schema has migrations up to ${version}, and parts of version ${marked}, as after a dump ` +
+        'was restored over a later schema.',
+      advice: `Restore the dump into an empty database: ${docs}, section "Go back to the release before".`,
+    };
+  }
   const message = `The schema has version ${version}, and this release needs ${schemaVersion}.`;
   if (version > schemaVersion) {
     return { message, advice: 'Install the release that migrated the schema, or a later one.' };
