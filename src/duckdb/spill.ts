@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -6,9 +7,12 @@ const maxUnchangedMs = 3_600_000;
 
 const spillOf = (dataDirectory: string): string => join(dataDirectory, 'spill');
 
-/** The folder of a process's temporary files, for DuckDB to create. */
+/**
+ * A new path for the folder of temporary files of one DuckDB instance, which creates it. Processes of several
+ * containers have the same ids, and DuckDB would write to files of another process.
+ */
 export const spillDirectory = (dataDirectory: string, name: string): string =>
-  join(spillOf(dataDirectory), name);
+  join(spillOf(dataDirectory), `${name}-${randomBytes(6).toString('hex')}`);
 
 /**
  * Creates the folder that holds those of processes, and removes the temporary files that killed
@@ -20,6 +24,7 @@ export function prepareSpill(dataDirectory: string): void {
   for (const entry of readdirSync(spill, { recursive: true, encoding: 'utf8' })) {
     const path = join(spill, entry);
     const stats = statSync(path, { throwIfNoEntry: false });
+    // DuckDB does not create a folder again that is removed while its process runs.
     if (stats === undefined || stats.isDirectory()) continue;
     if (Date.now() - stats.mtimeMs > maxUnchangedMs) rmSync(path, { force: true });
   }

@@ -1,8 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { getPriority, setPriority } from 'node:os';
+import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { StoreFiles } from '../domain/purchase-engine.ts';
@@ -36,12 +37,7 @@ type Input = { readonly files: StoreFiles } | { readonly csv: AsyncIterable<Uint
  * without waiting for the client: a transaction of Postgres is open until all are read.
  */
 export function createExportWriters({ dataDirectory, ...limits }: ExportOptions): ExportWriters {
-  let started = 0;
-  const nextJob = () => {
-    started += 1;
-    const name = `export-${process.pid}-${started}`;
-    return { ...limits, spillDirectory: spillDirectory(dataDirectory, name) };
-  };
+  const nextJob = () => ({ ...limits, spillDirectory: spillDirectory(dataDirectory, 'export') });
   const writeTable: ExportWriters['writeTable'] = ({ table, batches }, output, signal) => {
     const job = nextJob();
     const { format, spreadsheet } = output;
@@ -70,7 +66,7 @@ async function* runExportProcess(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {
   signal.throwIfAborted();
-  const { child, output } = await start(input);
+  const { child, output } = await start(job, input);
   const exited = waitForExit(child);
   const inputPipeline =
     'csv' in input && child.stdin !== null
@@ -106,8 +102,12 @@ async function* runExportProcess(
   }
 }
 
-async function start(input: Input): Promise<{ child: ChildProcess; output: Socket }> {
-  const { readable, writable } = await openPipe();
+async function start(
+  { spillDirectory }: ExportJob,
+  input: Input,
+): Promise<{ child: ChildProcess; output: Socket }> {
+  await mkdir(dirname(spillDirectory), { recursive: true });
+  const { readable, writable } = await openPipe(`${spillDirectory}.pipe`);
   const output = new Socket({ fd: readable, readable: true, writable: false });
   try {
     const child = fork(program, [], {

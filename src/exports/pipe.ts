@@ -1,24 +1,19 @@
 import { execFile } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 export const makePipe = (path: string) => promisify(execFile)('mkfifo', ['-m', '600', path]);
 
 /**
  * Both ends of a pipe of the operating system, as descriptors that the caller closes. Node
- * connects processes by sockets, and DuckDB cannot open a socket as /dev/stdout.
+ * connects processes by sockets, and DuckDB cannot open a socket as /dev/stdout. Nothing else uses `path`.
  */
-export async function openPipe(): Promise<{
-  readonly readable: number;
-  readonly writable: number;
-}> {
-  const folder = await mkdtemp(join(tmpdir(), 'crm-data-service-pipe-'));
+export async function openPipe(
+  path: string,
+): Promise<{ readonly readable: number; readonly writable: number }> {
+  await makePipe(path);
   try {
-    const path = join(folder, 'pipe');
-    await makePipe(path);
     // Without O_NONBLOCK it would wait for the writer.
     const readable = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
@@ -28,6 +23,6 @@ export async function openPipe(): Promise<{
       throw error;
     }
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await rm(path, { force: true });
   }
 }

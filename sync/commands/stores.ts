@@ -60,7 +60,7 @@ export async function openWorkerStore(
   const instance = await createInstance({
     threads: buildThreads,
     memoryLimit: workerShares(settings).builds,
-    spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
+    spillDirectory: spillDirectory(dataDirectory, 'sync'),
   });
   const store = createFileStore({ ...folder, changesRetentionMs, changesMaxBytes });
   const builder = createFileBuilder(store, { ...folder, ...limits, instance });
@@ -91,7 +91,7 @@ export const publishedContentsOf =
     return openPublishedFiles(settings.dataDirectory, organizationId, {
       threads: settings.duckdbThreads,
       memoryLimit: settings.duckdbMemoryLimit,
-      spillDirectory: spillDirectory(settings.dataDirectory, `verify-${process.pid}`),
+      spillDirectory: spillDirectory(settings.dataDirectory, 'verify'),
       ...limits,
     });
   };

@@ -16,8 +16,8 @@ it('temporary files of killed processes are removed, and those of running ones s
     utimesSync(path, changedAt, changedAt);
     return path;
   };
-  const killed = fileOf('sync-1', 7_200);
-  const running = fileOf('api-2-1', 60);
+  const killed = fileOf('api', 7_200);
+  const running = fileOf('api', 60);
   prepareSpill(directory);
   expect(existsSync(killed)).toBe(false);
   expect(existsSync(running)).toBe(true);

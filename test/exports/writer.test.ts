@@ -253,6 +253,17 @@ describe('an export of all purchases that match', () => {
     },
   );
 
+  it('needs no temporary folder of the system', { tags: ['slow'] }, async ({ onTestFinished }) => {
+    const { TMPDIR } = process.env;
+    onTestFinished(() => {
+      if (TMPDIR === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = TMPDIR;
+    });
+    process.env.TMPDIR = '/proc/1/unwritable';
+    expect((await exported('base and log', 'csv', {})).length).toBeGreaterThan(0);
+    expect((await exported('postgres', 'parquet', {})).length).toBeGreaterThan(0);
+  });
+
   it('ends if its signal is aborted before its process has started', async () => {
     const client = new AbortController();
     // The process would wait forever.

@@ -129,18 +129,15 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
 
 const reportIntervalMs = 60_000;
 
-let openedInstances = 0;
-
 /** `previous` are the organizations of an instance that this one replaces. */
 async function openParts(
   options: DuckDBEngineOptions,
   previous?: ServedOrganizations['all'],
 ): Promise<EngineParts> {
   prepareSpill(options.dataDirectory);
-  openedInstances += 1;
   const instance = await createInstance({
     ...options,
-    spillDirectory: spillDirectory(options.dataDirectory, `api-${process.pid}-${openedInstances}`),
+    spillDirectory: spillDirectory(options.dataDirectory, 'api'),
   });
   const queries = createQueryPool(instance, options);
   const organizationsOptions = {

@@ -26,7 +26,7 @@ const openWithLimits: typeof openWorkerStore = async ({ settings, database, shar
   const instance = await createInstance({
     threads: 1,
     memoryLimit,
-    spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
+    spillDirectory: spillDirectory(dataDirectory, 'sync'),
   });
   try {
     const ownership = await takeOwnership(instance, dataDirectory, shard);
