@@ -3,7 +3,7 @@ import { decimalOf } from '../domain/decimal.ts';
 import { paymentStatuses, platforms } from '../domain/purchase.ts';
 import type { CheckedView, MappingCheck } from '../postgres/mapping/check/check.ts';
 import type { Finding } from '../postgres/mapping/check/finding.ts';
-import type { LabelCount } from '../postgres/mapping/check/row-summary.ts';
+import type { CreatedRange, LabelCount } from '../postgres/mapping/check/row-summary.ts';
 import type { OrganizationTotals } from '../postgres/mapping/totals.ts';
 import { formatTable } from './plain-table.ts';
 
@@ -14,6 +14,7 @@ export function formatCheck({ findings, views, totals }: MappingCheck): string {
   const purchases = views.find(({ view }) => view === 'mapped_purchases')?.rows ?? null;
   const sections = [
     ...views.map(formatView),
+    ...formatSources(views),
     ...(purchases === null || purchases.labels.length === 0
       ? []
       : [formatLabels(purchases.labels)]),
@@ -41,7 +42,7 @@ export function summarize(findings: readonly Finding[]): string {
   const counts = [...errors, ...count('warning')].join(' and ');
   if (errors.length > 0) {
     return wrap(
-      `${counts}. Drop the view, create it with the lines above, and run check again.`,
+      `${counts}. Correct them by the lines above, and run check again. A view is dropped and created again.`,
     ).join('\n');
   }
   return `${counts === '' ? 'Nothing is refused' : counts}. Run \`npm run mapping -- apply\`.`;
@@ -75,7 +76,38 @@ function formatView({ view, columns, rows }: CheckedView): string {
     ],
     columns.map(({ name, type }) => [name, type]),
   );
-  return `${view}: ${state}\n${table}`;
+  return [`${view}: ${state}`, ...(rows?.created ?? []).map(formatCreated), table].join('\n');
+}
+
+const formatCreated = ({ zone, first, last }: CreatedRange): string =>
+  `created_at from ${first} to ${last}, ${zone}`;
+
+/** How many keys of each source are those of a row. A join that loses rows shows here. */
+function formatSources(views: readonly CheckedView[]): string[] {
+  const rows = views.flatMap(({ view, rows: summary }) =>
+    (summary?.sources ?? []).map(({ source, key, keys, missing }) => [
+      view,
+      source,
+      key.replaceAll(/\s+/g, ' '),
+      count(keys),
+      count(keys - missing.rows),
+      missing.examples.join(', '),
+    ]),
+  );
+  if (rows.length === 0) return [];
+  return [
+    formatTable(
+      [
+        { head: 'view', width: 16 },
+        { head: 'source', width: 24 },
+        { head: 'key', width: 12 },
+        { head: 'keys', width: 10, align: 'right' },
+        { head: 'in the view', width: 11, align: 'right' },
+        { head: 'not in the view', width: 17 },
+      ],
+      rows,
+    ),
+  ];
 }
 
 function formatLabels(labels: readonly LabelCount[]): string {

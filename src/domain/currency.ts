@@ -17,12 +17,26 @@ export const digitsByCurrency: Readonly<Record<string, MinorDigits>> = Object.fr
   ),
 );
 
-/**
- * The decimal digits of amounts, which are in the smallest unit of their currency. As in filters, codes
- * are compared exactly.
- */
+/** The decimal digits of amounts, which are in the smallest unit of their currency. Codes in lower case are unknown. */
 export const minorDigits = (currency: string | null): MinorDigits =>
   // Currencies are open text in the data, such as `constructor`.
   currency !== null && Object.hasOwn(digitsByCurrency, currency)
     ? (digitsByCurrency[currency] as MinorDigits)
     : usualDigits;
+
+let codes: ReadonlySet<string> | undefined;
+
+/** The code of ISO 4217 that a text is in any case; null if it is none. */
+export function currencyCode(text: string): string | null {
+  codes ??= new Set([...Intl.supportedValuesOf('currency'), ...Object.keys(digitsByCurrency)]);
+  const code = /^[a-z]{3}$/i.test(text) ? text.toUpperCase() : '';
+  return codes.has(code) ? code : null;
+}
+
+/** A code with each of its letters in upper and in lower case. */
+export const spellingsOf = (code: string): string[] =>
+  [...code].reduce<string[]>(
+    (spellings, letter) =>
+      spellings.flatMap((begin) => [begin + letter, begin + letter.toLowerCase()]),
+    [''],
+  );

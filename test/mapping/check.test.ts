@@ -17,10 +17,11 @@ const it = test
     await createOwnShop(database.pool, { organizationId });
     await database.pool.query(`
       create view store.everything as select * from store.orders;
+      alter table store.orders add placed_gmt timestamp;
       create type store.grade as enum ('low', 'high');
       create function store.text_of(store.grade) returns text immutable language sql as $$ select 'low' $$;
       create cast (store.grade as text) with function store.text_of(store.grade);
-      create table store.large as select n::bigint as id, n % 5000 as order_id, 1 as amount
+      create table store.large as select n::bigint as id, n % 5000 as order_id, 1 as amount, 'shop_order' as kind
       from generate_series(1, 20000) as n;
       analyze store.large`);
     return { organizationId };
@@ -70,6 +71,17 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     expect(clients?.columns).toContainEqual({ name: 'external_id', type: 'bigint' });
     expect(orders?.columns).toContainEqual({ name: 'status', type: 'store.order_state' });
     expect(orders?.rows?.rows).toBe(91);
+    expect(orders?.rows?.created).toEqual([
+      { zone: 'UTC', first: '2026-01-02 04:30', last: expect.stringMatching(/^2026-03-/) },
+      { zone: 'America/Sao_Paulo', first: '2026-01-02 01:30', last: expect.any(String) },
+    ]);
+    // Every eleventh of 100 orders is deleted.
+    expect(orders?.rows?.sources).toContainEqual({
+      source: 'store.orders',
+      key: 'id',
+      keys: 100,
+      missing: { rows: 9, examples: expect.arrayContaining([expect.any(String)]) },
+    });
     expect(orders?.rows?.labels).toContainEqual({
       column: 'payment_status',
       value: 'paid',
@@ -144,13 +156,17 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
   it.for([
     [
       'o.placed_at as created_at',
-      `timestamp without time zone, which has no time zone. Say which one it is in. → created_at at time zone 'America/Sao_Paulo' as created_at`,
+      `timestamp without time zone, which has no time zone. Say which one it is in. → placed_at at time zone 'America/Sao_Paulo' as created_at`,
+    ],
+    [
+      'o.placed_gmt as created_at',
+      `timestamp without time zone, which has no time zone. Say which one it is in. → placed_gmt at time zone 'UTC' as created_at`,
     ],
     [
       'o.placed_at::date as created_at',
       `date, which has no time zone. Say which one it is in. → created_at::timestamp at time zone 'America/Sao_Paulo' as created_at`,
     ],
-    ['o.id as created_at', 'bigint, which is no instant. → to_timestamp(created_at) as created_at'],
+    ['o.id as created_at', 'bigint, which is no instant. → to_timestamp(id) as created_at'],
     [
       '5.5::float8 as purchase_value',
       'double precision, which cannot express most amounts exactly. → purchase_value::numeric as purchase_value',
@@ -277,6 +293,24 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     );
   });
 
+  it('refuses currencies that are no code, and warns of missing ones', async ({ findings }) => {
+    const currency = (values: string) =>
+      findings({
+        purchases: purchases(`${required}, (array[${values}])[o.id] as currency`),
+        sources,
+      });
+    const most = Array.from({ length: 96 }, () => `'JPY'`);
+    expect(await currency([`'R$'`, `'brl'`, `'jpy'`, `'PTS'`, ...most].join(', '))).toEqual([
+      `error: mapped_purchases.currency is no code of ISO 4217 in 2 rows, such as 'brl', 'jpy'. → upper(currency) as currency`,
+      `error: mapped_purchases.currency is no code of ISO 4217 in 2 rows, such as 'PTS', 'R$'. → ` +
+        `case currency when 'PTS' then 'BRL' else currency end as currency`,
+    ]);
+    expect(await currency([...most, `'USD'`].join(', '))).toEqual([
+      'warning: mapped_purchases.currency is null in 3 rows. Their amounts are taken as those of a currency with two ' +
+        `decimals. → coalesce(currency, 'BRL') as currency`,
+    ]);
+  });
+
   it('warns of a view without paid purchases', async ({ findings }) => {
     expect(
       await findings({ purchases: purchases(required.replace(`'paid'`, `'PAID'`)), sources }),
@@ -349,7 +383,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
       ),
     ]);
     expect(await withSource('store.refunds', 'id + 900')).toEqual([
-      'warning: The key id + 900 of store.refunds gives no external_id of mapped_purchases for the first 100 rows. → ' +
+      'warning: The key id + 900 of store.refunds gives no external_id of mapped_purchases. → ' +
         `update mapping_sources set key = '…' ${row('store.refunds', 'id + 900')}`,
     ]);
     expect(
@@ -399,6 +433,42 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     ).toContain(
       'error: A subquery of mapped_purchases reads all rows of store.large, about 20,000, for each row. → ' +
         'create index on store.large (order_id);',
+    );
+  });
+
+  it('proposes no index on a column that is compared with a constant', async ({ findings }) => {
+    const found = await findings({
+      purchases: `create view mapped_purchases as select l.id::text as external_id, 1::bigint as organization_id,
+        null::bigint as customer_external_id, 5 as purchase_value, now() as created_at, 'paid' as payment_status
+        from store.large l where l.amount = 1 and l.kind = 'shop_order'`,
+      sources: `insert into mapping_sources (view, source, key) values
+        ('mapped_customers', 'store.clients', 'id'), ('mapped_purchases', 'store.large', 'id')`,
+    });
+    const indexes = found.filter((line) => line.includes('create index'));
+    expect(indexes).toContainEqual(
+      expect.stringMatching(/A lookup .* → create index on store\.large \(\(\(id\)::text\)\);$/),
+    );
+    expect(indexes.filter((line) => /amount|kind/.test(line))).toEqual([]);
+  });
+
+  it('names the table with its schema, and the owner of the view, that lacks a right', async ({
+    check,
+    database,
+    onTestFinished,
+  }) => {
+    await check();
+    const role = await createReaderRole(database);
+    onTestFinished(async () => {
+      await database.pool.query('drop view mapped_purchases');
+      await role.drop();
+    });
+    await database.pool.query(`
+      grant usage on schema store to ${role.name}; grant select on store.order_lines, store.refunds to ${role.name};
+      grant create on schema public to ${role.name}; alter view mapped_purchases owner to ${role.name};
+      revoke create on schema public from ${role.name}`);
+    const { findings } = await checkMapping(database.pool);
+    expect(findings.map(({ advice }) => advice)).toContain(
+      `grant select on store.orders to ${role.name};`,
     );
   });
 

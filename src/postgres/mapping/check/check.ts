@@ -16,7 +16,7 @@ import { readRelations } from './read-relations.ts';
 import { checkApplyRights, checkViewRights, type RoleRights, readRights } from './rights.ts';
 import { checkRows } from './row-findings.ts';
 import { type RowSummary, summarizeRows } from './row-summary.ts';
-import { checkUnknownKeys, type SourceKeys, trySourceKeys } from './source-keys.ts';
+import { type SourceKeys, trySourceKeys } from './source-keys.ts';
 import { checkPartitions, checkRelations, checkTable, findTable } from './sources.ts';
 import { checkStoredRows } from './stored-rows.ts';
 import { checkCustomerKey, checkNames, checkTypes } from './view-columns.ts';
@@ -109,26 +109,34 @@ async function readOrganization(connection: Connection): Promise<string> {
   return rows[0]?.id ?? '1';
 }
 
+type StoredView = {
+  readonly kind: string | null;
+  readonly definition: string;
+  /** The columns of the service's table. */
+  readonly stored: string[];
+};
+
 async function checkView(
   connection: Connection,
-  definition: MappingDefinition,
+  { views }: MappingDefinition,
   view: MappedView,
   organizationId: string,
 ): Promise<{ readonly findings: Finding[]; readonly isReadable: boolean }> {
-  const columns = definition.views[view];
-  const { rows } = await connection.query<{ kind: string | null; stored: string[] }>(
+  const columns = views[view];
+  const { rows } = await connection.query<StoredView>(
     `select (select relkind from pg_class where oid = to_regclass($1)) as kind,
+       coalesce(pg_get_viewdef(to_regclass($1)), '') as definition,
        array(select attname::text from pg_attribute
          where attrelid = to_regclass($2) and attnum > 0 and not attisdropped) as stored`,
     [view, storedTables[view]],
   );
-  const { kind = null, stored = [] } = rows[0] ?? {};
+  const { kind = null, definition = '', stored = [] } = rows[0] ?? {};
   if (columns === null || kind !== 'v') {
     const problem = kind === null ? 'does not exist' : 'is no view';
     const line = `create view ${view} as select id as external_id, ${organizationId}::bigint as organization_id, … from …;`;
     return { findings: [error(view, `The view ${view} ${problem}.`, line)], isReadable: false };
   }
-  const checked = { view, columns, stored, organizationId };
+  const checked = { view, columns, definition, stored, organizationId };
   const ofTypes = checkTypes(checked);
   if (columns.has('external_id')) {
     const ordered = await attempt(connection, () =>
@@ -206,15 +214,13 @@ async function readRows(
     };
   });
   if (read instanceof Error) {
-    findings.push(error(view, `${view} fails: ${read.message}.`, failureAdvice(view, read)));
+    const advice = await failureAdvice(connection, view, read);
+    findings.push(error(view, `${view} fails: ${read.message}.`, advice));
     return null;
   }
   const { plans, summary } = read;
   findings.push(...plans);
   if (summary === null) return null;
-  sources.forEach((source, index) => {
-    if (summary.rows > 0) findings.push(...checkUnknownKeys(source, summary.found[index] ?? 0));
-  });
   const organizations = [...new Set(summary.totals.map(({ organization }) => organization))];
   findings.push(
     ...checkRows(mapping, view, summary),
@@ -223,12 +229,22 @@ async function readRows(
   return summary;
 }
 
-function failureAdvice(view: MappedView, { code, message }: DatabaseError): string {
+async function failureAdvice(
+  connection: Connection,
+  view: MappedView,
+  { code, message }: DatabaseError,
+): Promise<string> {
   if (code === '42501') {
     const table = /permission denied for (?:table|view) (\S+)/.exec(message)?.[1];
-    return table === undefined
-      ? 'Grant it to the owner of the view.'
-      : `grant select on ${table} to …;   -- the owner of ${view}`;
+    // The message has no schema.
+    const read = (await readRelations(connection)).find(
+      (relation) => relation.view === view && relation.name.endsWith(`.${table}`),
+    );
+    const { rows } = await connection.query<{ owner: string }>(
+      'select relowner::regrole::text as owner from pg_class where oid = to_regclass($1)',
+      [view],
+    );
+    return `grant select on ${read?.name ?? table ?? '…'} to ${rows[0]?.owner ?? '…'};`;
   }
   if (code === '42P22') {
     return '… collate "C" as customer_external_id   -- the collation of external_id of mapped_customers';

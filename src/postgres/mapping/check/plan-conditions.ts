@@ -82,17 +82,18 @@ function firstOf(aliases: readonly string[], expressions: readonly string[]): st
   return null;
 }
 
-/** Both sides of the equalities of a condition. */
+/** Both sides of the equalities of a condition, without those with a constant: many rows may share it. */
 function operandsOf(condition: string): string[] {
-  const operands: string[] = [];
-  for (const { index } of condition.matchAll(/ = /g)) {
-    operands.push(
+  return [...condition.matchAll(/ = /g)].flatMap(({ index }) => {
+    const sides = [
       condition.slice(edge(condition, index, -1) + 1, index),
       condition.slice(index + 3, edge(condition, index + 2, 1)),
-    );
-  }
-  return operands;
+    ];
+    return sides.some(isConstant) ? [] : sides;
+  });
 }
+
+const isConstant = (text: string): boolean => /^\(*('([^']|'')*'|-?[\d.]+|true|false)/.test(text);
 
 /** The position of the parenthesis that encloses a position. */
 function edge(text: string, from: number, step: 1 | -1): number {

@@ -1,3 +1,5 @@
+import pg from 'pg';
+import { currencyCode } from '../../../domain/currency.ts';
 import {
   keyTypeOf,
   type MappedView,
@@ -6,6 +8,9 @@ import {
 } from '../mapping-definition.ts';
 import { error, type Finding, warning } from './finding.ts';
 import type { CountedKeys, RefusedRows, RowSummary } from './row-summary.ts';
+import { whereSource } from './sources.ts';
+
+const { escapeLiteral } = pg;
 
 /** What is wrong with the rows of a view. */
 export function checkRows(mapping: Mapping, view: MappedView, summary: RowSummary): Finding[] {
@@ -43,7 +48,61 @@ export function checkRows(mapping: Mapping, view: MappedView, summary: RowSummar
     );
   }
   for (const refusal of refused) findings.push(refusedRows(mapping, view, refusal));
-  return [...findings, ...checkPaid(view, summary)];
+  return [
+    ...findings,
+    ...checkPaid(view, summary),
+    ...checkCurrencies(view, summary),
+    ...checkSourceKeys(mapping, view, summary),
+  ];
+}
+
+/** Amounts of an unknown currency would have two decimals. */
+function checkCurrencies(view: MappedView, { labels }: RowSummary): Finding[] {
+  const currencies = labels.filter(({ column }) => column === 'currency');
+  const missing = currencies.find(({ value }) => value === null);
+  const others = currencies.flatMap(({ value, rows }) =>
+    value === null || currencyCode(value) === value ? [] : [{ value, rows }],
+  );
+  const isCode = ({ value }: { value: string }) => currencyCode(value) !== null;
+  const refused = (found: typeof others, lineFor: (value: string) => string): Finding[] => {
+    const [first] = found;
+    if (first === undefined) return [];
+    const named = found.slice(0, 3).map(({ value }) => `'${value}'`);
+    const rows = found.reduce((sum, each) => sum + each.rows, 0);
+    const message = `mapped_purchases.currency is no code of ISO 4217 in ${rowsOf(rows)}, such as ${named.join(', ')}.`;
+    return [error(view, message, lineFor(first.value))];
+  };
+  return [
+    ...refused(others.filter(isCode), () => 'upper(currency) as currency'),
+    ...refused(
+      others.filter((each) => !isCode(each)),
+      (value) =>
+        `case currency when ${escapeLiteral(value)} then 'BRL' else currency end as currency`,
+    ),
+    ...(missing === undefined
+      ? []
+      : [
+          warning(
+            view,
+            `mapped_purchases.currency is null in ${rowsOf(missing.rows)}. Their amounts are taken as those of a ` +
+              'currency with two decimals.',
+            `coalesce(currency, 'BRL') as currency`,
+          ),
+        ]),
+  ];
+}
+
+/** Without a key that the view has, no change of the source would be noticed. */
+function checkSourceKeys(mapping: Mapping, view: MappedView, { rows, sources }: RowSummary) {
+  return sources.flatMap(({ source, key, keys, missing }) => {
+    if (rows === 0 || keys === 0 || missing.rows < keys) return [];
+    const row = mapping.sources.find((each) => each.view === view && each.key === key);
+    return warning(
+      view,
+      `The key ${key} of ${source} gives no external_id of ${view}.`,
+      `update mapping_sources set key = '…' ${whereSource(row ?? { view, source, key })}`,
+    );
+  });
 }
 
 /** A view without paid purchases would leave all totals of customers at zero. */

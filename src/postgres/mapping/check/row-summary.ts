@@ -1,15 +1,21 @@
 import type { Connection } from '../../connection/pool.ts';
 import { mappedRows } from '../mapped-rows.ts';
-import { keyTypeOf, type MappedView, type Mapping } from '../mapping-definition.ts';
+import {
+  keyTypeOf,
+  type MappedView,
+  type Mapping,
+  type MappingSource,
+} from '../mapping-definition.ts';
 import type { RowTotal } from '../totals.ts';
+import { keysFrom } from '../trigger-function.ts';
 import type { SourceKeys } from './source-keys.ts';
 
 /** Labels whose values the summary counts. */
 export const summarizedLabels = ['payment_status', 'platform', 'status', 'currency'] as const;
 export type SummarizedLabel = (typeof summarizedLabels)[number];
 
-/** The most frequent values of each label that the summary has. */
-const maxValues = 20;
+/** The most frequent values of each label that the summary has. Each currency is checked. */
+const maxValues = { ofLabels: 20, ofCurrencies: 200 };
 const maxExamples = 3;
 
 /** External ids, as text, and how many there are. */
@@ -40,9 +46,19 @@ export type RowSummary = {
   readonly totals: readonly RowTotal[];
   /** Purchases without a customer, and of a customer that no row of mapped_customers has. */
   readonly guests: { readonly withoutCustomer: number; readonly ofUnknownCustomer: number };
-  /** How many of the keys of each source are in the view. */
-  readonly found: readonly number[];
+  readonly sources: readonly SourceCounts[];
+  /** The earliest and the latest `created_at` in UTC, and in the time zones that the view names. */
+  readonly created: readonly CreatedRange[];
 };
+
+/** The keys of all rows of a source, and those of which the view has no row. */
+export type SourceCounts = Pick<MappingSource, 'source' | 'key'> & {
+  readonly keys: number;
+  readonly missing: CountedKeys;
+};
+
+/** Local times of `zone`, to the minute. */
+export type CreatedRange = { readonly zone: string; readonly first: string; readonly last: string };
 
 /** Reads the view once. Rejects with the error of a row that cannot be evaluated. */
 export async function summarizeRows(
@@ -51,10 +67,8 @@ export async function summarizeRows(
   view: MappedView,
   sources: readonly SourceKeys[],
 ): Promise<RowSummary> {
-  const found = sources.map(
-    (_, index) =>
-      `(select count(*) from mapped where external_id::text = any ($${index + 1}::text[]))`,
-  );
+  const tried = sources.filter(({ isUsable }) => isUsable);
+  const zones = await readZones(connection, view);
   const { rows } = await connection.query<{ summary: RowSummary }>(
     `with ${mappedOnce(mapping, view)},
      duplicates as materialized (
@@ -66,6 +80,7 @@ export async function summarizeRows(
        select external_id::text as key, refusal[1] as column_name, refusal[2] as reason
        from mapped where refusal is not null and external_id is not null
      ),
+     ${tried.map((keys, index) => keysOfSource(keys, index)).join('')}
      labels as (${labelCounts(mapping, view)})
      select json_build_object(
        'rows', (select count(*) from mapped),
@@ -84,7 +99,8 @@ export async function summarizeRows(
          select coalesce(json_agg(json_build_object(
            'column', column_name, 'value', value, 'rows', rows, 'values', values
          ) order by column_number, rows desc, value), '[]')
-         from labels where position <= ${maxValues}),
+         from labels
+         where position <= case column_name when 'currency' then ${maxValues.ofCurrencies} else ${maxValues.ofLabels} end),
        'totals', (
          select coalesce(json_agg(json_build_object(
            'organization', organization_id::text, 'currency', currency, 'rows', rows, 'cents', cents::text
@@ -97,12 +113,50 @@ export async function summarizeRows(
            'withoutCustomer', count(*) filter (where customer = 'none'),
            'ofUnknownCustomer', count(*) filter (where customer = 'unknown'))
          from mapped where refusal is null),
-       'found', json_build_array(${found.join(', ')})
+       'sources', json_build_array(${tried.map((_, index) => countsOfSource(index)).join(', ')}),
+       'created', (
+         select coalesce(json_agg(json_build_object(
+           'zone', zone, 'first', ${localTime('first')}, 'last', ${localTime('last')}
+         ) order by number), '[]')
+         from (select min(created_at) as first, max(created_at) as last from mapped where refusal is null) as created,
+           unnest($1::text[]) with ordinality as zones (zone, number)
+         where first is not null)
      ) as summary`,
-    sources.map(({ keys }) => keys),
+    [zones],
   );
-  return (rows[0] as { summary: RowSummary }).summary;
+  const { summary } = rows[0] as { summary: RowSummary };
+  const named = tried.map(({ source: { key }, table }, index) => ({
+    ...(summary.sources[index] as SourceCounts),
+    source: table,
+    key,
+  }));
+  return { ...summary, sources: named };
 }
+
+/** UTC, and the time zones of `at time zone` in the view. */
+async function readZones(connection: Connection, view: MappedView): Promise<string[]> {
+  const { rows } = await connection.query<{ zone: string }>(
+    `select distinct named[1] as zone
+     from regexp_matches(pg_get_viewdef($1::regclass), $2, 'g') as named order by 1`,
+    [view, `AT TIME ZONE '([^']+)'`],
+  );
+  return [...new Set(['UTC', ...rows.map(({ zone }) => zone)])];
+}
+
+const localTime = (column: string): string =>
+  `to_char(${column} at time zone zone, 'YYYY-MM-DD HH24:MI')`;
+
+/** Compared as text, because a key may be one that the view's type does not have. */
+const keysOfSource = ({ source, table }: SourceKeys, index: number): string => `
+     keys_${index} as materialized (
+       select distinct mapped_key::text as key ${keysFrom(source.key, table, table)} where mapped_key is not null
+     ),
+     missing_${index} as materialized (
+       select key from keys_${index} where not exists (select from mapped where external_id::text = key)
+     ),`;
+
+const countsOfSource = (index: number): string =>
+  `json_build_object('keys', (select count(*) from keys_${index}), 'missing', ${countedKeys(`missing_${index}`)})`;
 
 const countedKeys = (relation: string): string =>
   `json_build_object('rows', (select count(*) from ${relation}),
@@ -130,6 +184,7 @@ function mappedOnce(mapping: Mapping, view: MappedView): string {
         num_nonnulls(${['external_id', ...names].map((name) => `rows.${name}`).join(', ')}) as evaluated,
         rows.external_id::text::${type} is distinct from rows.external_id as is_changed_by_text,
         ${isPurchases ? 'rows.purchase_value_in_cents' : 'null::bigint'} as cents,
+        ${names.includes('created_at') ? 'rows.created_at' : 'null::timestamptz as created_at'},
         ${labels.includes('currency') ? '' : 'null as currency,'}
         ${labels.map((name) => `rows.${name},`).join(' ')}
         ${isPurchases ? customerState : 'null'} as customer

@@ -12,9 +12,11 @@ const triedRows = 100;
 
 export type SourceKeys = {
   readonly source: MappingSource;
+  /** With its schema, quoted. */
+  readonly table: string;
   readonly findings: readonly Finding[];
-  /** External ids, as text, of the first rows of the source. */
-  readonly keys: readonly string[];
+  /** Whether the key can be evaluated. */
+  readonly isUsable: boolean;
 };
 
 /** Evaluates the key of a source over rows of its table. */
@@ -25,6 +27,7 @@ export async function trySourceKeys(
   keyType: string | undefined,
 ): Promise<SourceKeys> {
   const { view } = source;
+  const tried = { source, table: table.name };
   const named = `The key ${source.key} of ${table.name} for ${view}`;
   const given = await attempt(connection, () =>
     connection.query<{ key: unknown }>(
@@ -39,14 +42,18 @@ export async function trySourceKeys(
     const finding =
       given.code === '42501'
         ? warning(view, message, await grantSelect(connection, table))
-        : error(view, message, `update mapping_sources set key = 'id' ${whereSource(source)}`);
-    return { source, findings: [finding], keys: [] };
+        : error(
+            view,
+            message,
+            `update mapping_sources set key = '${table.key ?? '…'}' ${whereSource(source)}`,
+          );
+    return { ...tried, findings: [finding], isUsable: false };
   }
-  if (keyType === undefined) return { source, findings: [], keys: [] };
+  if (keyType === undefined) return { ...tried, findings: [], isUsable: false };
   const type = await typeName(connection, given.fields[0]?.dataTypeID ?? 0);
   const cast = await attempt(connection, () =>
-    connection.query<{ key: string }>(
-      `select distinct mapped_key::text::${keyType}::text as key
+    connection.query(
+      `select count(mapped_key::text::${keyType})
        ${keysFrom(source.key, table.name, `(select * from ${table.name} limit ${triedRows})`)}
        where mapped_key is not null`,
     ),
@@ -62,20 +69,7 @@ export async function trySourceKeys(
         : warning(view, `${message}.`, line),
     );
   }
-  return { source, findings, keys: isFailing ? [] : cast.rows.map(({ key }) => key) };
-}
-
-/** Keys of the first rows of a table of which the view has none. */
-export function checkUnknownKeys({ source, keys }: SourceKeys, found: number): Finding[] {
-  if (keys.length === 0 || found > 0) return [];
-  const { view, key } = source;
-  return [
-    warning(
-      view,
-      `The key ${key} of ${source.source} gives no external_id of ${view} for the first ${triedRows} rows.`,
-      `update mapping_sources set key = '…' ${whereSource(source)}`,
-    ),
-  ];
+  return { ...tried, findings, isUsable: !isFailing };
 }
 
 async function typeName(connection: Connection, oid: number): Promise<string> {

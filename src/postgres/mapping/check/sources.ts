@@ -19,6 +19,8 @@ export type NamedTable = {
   /** With its schema, quoted. */
   readonly name: string;
   readonly kind: string;
+  /** The first column of its primary key, quoted. */
+  readonly key: string | null;
 };
 
 /** Null if there is no relation of this name, or it is no name. */
@@ -28,7 +30,10 @@ export async function findTable(
 ): Promise<NamedTable | null> {
   const { rows } = await connection.query<NamedTable>(
     `select pg_class.oid::text as oid, quote_ident(nspname) || '.' || quote_ident(relname) as name,
-       relkind as kind
+       relkind as kind,
+       (select quote_ident(attname) from pg_index join pg_attribute
+          on attrelid = indrelid and attnum = indkey[0]
+        where indrelid = pg_class.oid and indisprimary) as key
      from pg_class join pg_namespace on pg_namespace.oid = relnamespace
      where pg_class.oid = to_regclass($1)`,
     [source],

@@ -12,6 +12,8 @@ import { nearestName } from './nearest-name.ts';
 export type ColumnsToCheck = {
   readonly view: MappedView;
   readonly columns: ViewColumns;
+  /** The query of the view, as Postgres writes it. */
+  readonly definition: string;
   /** All columns of the table that the view is mapped to. */
   readonly stored: readonly string[];
   /** An organization, for the line to write. */
@@ -66,11 +68,11 @@ const examples: Readonly<Record<string, string>> = {
 
 /** Missing columns, and types whose values cannot be mapped. Without these, the rows can be read. */
 export function checkTypes(checked: ColumnsToCheck): Finding[] {
-  const { view, columns } = checked;
+  const { view } = checked;
   return [
     ...checkRequired(checked),
     ...checkOrganization(checked),
-    ...mappedColumns[view].flatMap((column) => checkColumn(view, columns, column)),
+    ...mappedColumns[view].flatMap((column) => checkColumn(checked, column)),
   ];
 }
 
@@ -105,7 +107,10 @@ function checkOrganization({ view, columns, organizationId }: ColumnsToCheck): F
   ];
 }
 
-function checkColumn(view: MappedView, columns: ViewColumns, column: MappedColumn): Finding[] {
+function checkColumn(
+  { view, columns, definition }: ColumnsToCheck,
+  column: MappedColumn,
+): Finding[] {
   const { name } = column;
   const inUnits = unitsName(name);
   if (inUnits !== name && columns.has(name) && columns.has(inUnits)) {
@@ -120,13 +125,17 @@ function checkColumn(view: MappedView, columns: ViewColumns, column: MappedColum
   const written = columns.has(name) ? name : inUnits;
   const type = columns.get(written);
   if (type === undefined) return [];
-  const problem = typeProblem(column, written, type);
+  const problem = typeProblem(column, sourceOf(written, definition), type);
   if (problem === null) return [];
   const { reason, line } = problem;
   return [
     error(view, `${view}.${written} has the type ${type}${reason}.`, `${line} as ${written}`),
   ];
 }
+
+/** The column of a table that a column of the view is, if it is one. */
+const sourceOf = (name: string, definition: string): string =>
+  new RegExp(`[,\\n]\\s*((?:\\w+\\.)?[a-z_]\\w*) AS ${name}\\b`).exec(definition)?.[1] ?? name;
 
 /** Why values of a type are refused, and the expression to write instead. Null if they are accepted. */
 function typeProblem(
@@ -167,7 +176,7 @@ function typeProblem(
 }
 
 function instantProblem(name: string, type: string) {
-  const zone = `at time zone 'America/Sao_Paulo'`;
+  const zone = `at time zone '${/gmt|utc/i.test(name) ? 'UTC' : 'America/Sao_Paulo'}'`;
   const reason = ', which has no time zone. Say which one it is in';
   if (type === 'timestamp without time zone') return { reason, line: `${name} ${zone}` };
   // Postgres would take a date for midnight in the zone of the session.
