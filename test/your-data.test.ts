@@ -71,6 +71,8 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       'rows-of-two-organizations.sql',
       'upsert-tables.sql',
       'upserts.sql',
+      // test/mapping/woocommerce.test.ts
+      'woocommerce-mapping.sql',
     ]);
   });
 
