@@ -44,7 +44,7 @@ describe('the OpenAPI document', () => {
   it('has examples that are valid in its schemas', () => {
     const description = JSON.parse(text);
     const ajv = new Ajv2020({ strict: false });
-    addFormatsTo(ajv, ['date-time', 'uri', 'int64', 'email']);
+    addFormatsTo(ajv, ['date-time', 'uri', 'int32', 'int64', 'email']);
     ajv.addSchema({ $id: 'api', components: description.components });
     const examples = [
       // Files have neither a schema nor an example.
@@ -58,6 +58,25 @@ describe('the OpenAPI document', () => {
       const schema = JSON.parse(JSON.stringify(found?.schema).replaceAll('"#/', '"api#/'));
       expect(ajv.validate(schema, found?.example), ajv.errorsText()).toBe(true);
     }
+  });
+
+  it('has a format of each integer of a response, and a type of each enumeration', () => {
+    const { paths, components } = JSON.parse(text);
+    const responses = Object.values<Operation>(paths).map(({ get }) => get.responses);
+    const lacking: unknown[] = [];
+    const find = (document: unknown, lacks: (schema: Schema) => boolean) =>
+      JSON.stringify(document, (_name, value) => {
+        if (typeof value === 'object' && value !== null && lacks(value)) lacking.push(value);
+        return value;
+      });
+    find({ responses, components }, ({ type, format }) => {
+      return [type].flat().includes('integer') && !['int32', 'int64'].includes(format ?? '');
+    });
+    find(
+      { paths, components },
+      (schema) => Array.isArray(schema.enum) && schema.type === undefined,
+    );
+    expect(lacking).toEqual([]);
   });
 
   it('has no values of header parameters that Swagger UI would send', () => {
@@ -130,6 +149,7 @@ describe('the OpenAPI document', () => {
 });
 
 type Described = { content: { 'application/json': { schema: object; example: unknown } } };
+type Schema = { type?: string | string[]; format?: string; enum?: unknown };
 type Parameter = { in: string; schema: object };
 type Operation = { get: { parameters: Parameter[]; responses: Record<string, Described> } };
 type DescribedRoute = {

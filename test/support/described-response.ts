@@ -33,7 +33,7 @@ export const addFormatsTo = addFormats as unknown as (ajv: Ajv2020, formats: For
 /** Compiles descriptions of responses to checks. Compilation is slow, so callers keep the checks. */
 export function createCompiler(components: Components) {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
-  addFormatsTo(ajv, ['date-time', 'uri', 'int64']);
+  addFormatsTo(ajv, ['date-time', 'uri', 'int32', 'int64']);
   // The API does not validate stored email addresses.
   ajv.addFormat('email', true);
   ajv.addSchema({ $id: 'api', components });

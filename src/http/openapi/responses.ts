@@ -21,6 +21,7 @@ export const errorSchema = {
     },
     retry_after: {
       type: 'integer',
+      format: 'int32',
       minimum: 1,
       description: 'Seconds to wait; with `rate_limited` only.',
     },
@@ -38,12 +39,12 @@ export const headers = {
   'X-RateLimit-Limit': {
     required: true,
     description: 'Requests that the current window allows the key.',
-    schema: { type: 'integer', examples: [600] },
+    schema: { type: 'integer', format: 'int32', examples: [600] },
   },
   'X-RateLimit-Remaining': {
     required: true,
     description: 'Requests left in the window.',
-    schema: { type: 'integer', examples: [599] },
+    schema: { type: 'integer', format: 'int32', examples: [599] },
   },
   'X-RateLimit-Reset': {
     required: true,
@@ -53,7 +54,7 @@ export const headers = {
   'Retry-After': {
     required: true,
     description: 'Whole seconds to wait before trying again.',
-    schema: { type: 'integer', minimum: 1, examples: [17] },
+    schema: { type: 'integer', format: 'int32', minimum: 1, examples: [17] },
   },
   'WWW-Authenticate': {
     required: true,

@@ -9,8 +9,8 @@ import { type IdentifiedResource, idPattern } from '../../domain/public-id.ts';
 export const integer = () => z.custom<bigint>().meta({ type: 'integer', format: 'int64' });
 export const count = () =>
   z.custom<bigint>().meta({ type: 'integer', format: 'int64', minimum: 0 });
-/** A sum may exceed 64 bits. */
-export const sum = () => z.custom<bigint>().meta({ type: 'integer' });
+/** A sum of extreme amounts may exceed 64 bits. Without a format, many generators choose 32. */
+export const sum = integer;
 export const dateTime = () => z.string().meta({ format: 'date-time' });
 export const publicId = (resource: IdentifiedResource) =>
   z.string().meta({ pattern: idPattern(resource).source });
