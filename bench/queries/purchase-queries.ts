@@ -140,7 +140,8 @@ export async function requireEqualResults(
   }
 }
 
-const parameters: FilterConditions<readonly [string, string]> = {
+/** Names and values in a URL. A text filter has its name once for each text. */
+const parameters: FilterConditions<readonly [string, string | readonly string[]]> = {
   customerId: (id) => ['customer_id', encodeId('customer', id)],
   paymentStatuses: (statuses) => ['status', statuses.join()],
   platforms: (platforms) => ['platform', platforms.join()],
@@ -148,16 +149,19 @@ const parameters: FilterConditions<readonly [string, string]> = {
   createdUntil: (instant) => ['created_until', formatInstant(instant)],
   minValueInCents: (cents) => ['min_value_in_cents', String(cents)],
   maxValueInCents: (cents) => ['max_value_in_cents', String(cents)],
-  currency: (value) => ['currency', value],
+  currency: (values) => ['currency', values],
   without: (dimensions) => ['without', dimensions.join()],
-  utm_source: (value) => ['utm_source', value],
-  utm_medium: (value) => ['utm_medium', value],
-  utm_campaign: (value) => ['utm_campaign', value],
-  utm_content: (value) => ['utm_content', value],
-  utm_term: (value) => ['utm_term', value],
+  utm_source: (values) => ['utm_source', values],
+  utm_medium: (values) => ['utm_medium', values],
+  utm_campaign: (values) => ['utm_campaign', values],
+  utm_content: (values) => ['utm_content', values],
+  utm_term: (values) => ['utm_term', values],
 };
 
 function urlOf(path: string, filters: PurchaseFilters, more: Record<string, string>): string {
-  const given = Object.fromEntries(conditionsOf(filters, parameters));
-  return `/v1/${path}?${new URLSearchParams({ ...given, ...more })}`;
+  const given = [...conditionsOf(filters, parameters), ...Object.entries(more)];
+  const pairs = given.flatMap(([name, values]) =>
+    [values].flat().map((value): [string, string] => [name, value]),
+  );
+  return `/v1/${path}?${new URLSearchParams(pairs)}`;
 }

@@ -4,7 +4,6 @@ import {
   type PaymentStatus,
   type Platform,
   type PurchaseLabel,
-  type TrackingLabel,
   trackingLabels,
 } from './purchase.ts';
 
@@ -22,10 +21,16 @@ export type PurchaseFilters = {
   readonly createdUntil?: bigint | undefined;
   readonly minValueInCents?: bigint | undefined;
   readonly maxValueInCents?: bigint | undefined;
-  readonly currency?: string | undefined;
   /** One or more labels of which matching purchases have no value, in the order of `labelDimensions`. */
   readonly without?: readonly LabelDimension[] | undefined;
-} & { readonly [Label in TrackingLabel]?: string | undefined };
+} & {
+  /** One or more exact texts, without repetition. A matching purchase has one of them. */
+  readonly [Label in TextFilter]?: readonly string[] | undefined;
+};
+
+/** The labels that filters compare with any texts, and not with those of a closed set. */
+export const textFilters = ['currency', ...trackingLabels] as const;
+export type TextFilter = (typeof textFilters)[number];
 
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
@@ -105,4 +110,6 @@ export const maxPeriodsOf = ({ groupBy }: Pick<PurchaseTimeSeriesQuery, 'groupBy
 
 export const pageLimits = { min: 1, max: 100, default: 25 } as const;
 export const groupLimits = { min: 1, max: 50, default: 10 } as const;
-export const maxTrackingLength = 256;
+export const maxTextLength = 256;
+/** How many texts a filter may have. */
+export const maxTexts = 50;

@@ -193,7 +193,10 @@ function serveExport(
  */
 function nextPageLink({ raw }: FastifyRequest, cursor: string): string {
   // Encoded again, because the query string may contain `>` or bytes that no header allows.
-  const query = new URLSearchParams(parseQueryString(queryStringOf(raw.url)));
+  const given = Object.entries(parseQueryString(queryStringOf(raw.url)));
+  const query = new URLSearchParams(
+    given.flatMap(([name, values]) => values.map((value): [string, string] => [name, value])),
+  );
   query.set('starting_after', cursor);
   return `<?${query}>; rel="next"`;
 }

@@ -1,7 +1,7 @@
 import type { DescribedParameter } from '../http/openapi/parameters.ts';
 import type { ApiError } from '../http/response/errors.ts';
 import { ArgumentError } from './arguments.ts';
-import { firstSentence, listOf } from './input-schema.ts';
+import { commaListOf, firstSentence } from './input-schema.ts';
 import type { Tool } from './tools.ts';
 
 /** What to write instead, for an error of a route; empty if the message says so. */
@@ -17,9 +17,9 @@ export function adviseOn(error: ApiError, tool: Tool | undefined): string {
 
 function howToWrite(parameter: DescribedParameter): string {
   const { name, schema, description } = parameter;
-  const list = listOf(parameter);
-  if (list !== undefined) {
-    return `Write ${name} as a list such as ${JSON.stringify(list.names.slice(0, 1))}.`;
+  const names = commaListOf(parameter)?.names;
+  if (names !== undefined) {
+    return `Write ${name} as a list such as ${JSON.stringify(names.slice(0, 1))}.`;
   }
   if (schema.format === 'date-time') {
     return `Write ${name} as an instant with an offset, such as 2026-01-31T00:00:00-03:00.`;

@@ -1,10 +1,10 @@
-import { labelDimensions } from '../domain/purchase-query.ts';
+import type { DescribedParameter } from '../http/openapi/parameters.ts';
 import type { GivenParameters } from '../http/request/api-request.ts';
 import { readParameters } from '../http/request/parameters.ts';
 import { ApiError } from '../http/response/errors.ts';
 import { digitsOf, isText } from '../http/response/exact-numbers.ts';
 import type { Route } from '../http/route.ts';
-import { firstSentence, kindsOf } from './input-schema.ts';
+import { commaListOf, firstSentence, kindsOf } from './input-schema.ts';
 import { kindArgument, type Tool } from './tools.ts';
 
 /** A call of a route that the arguments of a tool mean. */
@@ -19,11 +19,13 @@ export type RouteCall = {
 export function readArguments(tool: Tool, given: Readonly<Record<string, unknown>>): RouteCall {
   const { [kindArgument]: kind, ...others } =
     kindsOf(tool.routes).length > 0 ? given : { ...given, [kindArgument]: undefined };
-  const texts: Record<string, string> = { ...tool.defaults };
+  const texts: Record<string, string | readonly string[]> = { ...tool.defaults };
   for (const [name, value] of Object.entries(others)) {
-    requireKnown(tool, name, value);
-    const text = textOf(name, value);
-    if (text !== undefined) texts[name] = text;
+    const parameter = tool.parameters.find((each) => each.name === name);
+    if (parameter === undefined) throw unknownArgument(tool, name);
+    // Clients send null for what is not given.
+    if (value === undefined || value === null) requireNoDefault(tool, name, value);
+    else texts[name] = textOf(parameter, value);
   }
   const route = routeOf(tool, kind);
   for (const { name, isRequired, description } of tool.parameters) {
@@ -35,7 +37,9 @@ export function readArguments(tool: Tool, given: Readonly<Record<string, unknown
   const entries = Object.entries(texts);
   const path = Object.fromEntries(entries.filter(([name]) => pathNames.includes(name)));
   const query = Object.fromEntries(entries.filter(([name]) => !pathNames.includes(name)));
-  for (const [name, text] of entries) if (/_(since|until)$/.test(name)) requireOffset(name, text);
+  for (const [name, text] of entries) {
+    if (/_(since|until)$/.test(name)) requireOffset(name, String(text));
+  }
   const parsed = readParameters(route.query, query) as Readonly<Record<string, unknown>>;
   requireOrder(parsed, 'created_since', 'created_until');
   requireOrder(parsed, 'min_value_in_cents', 'max_value_in_cents');
@@ -58,13 +62,11 @@ function routeOf({ routes }: Tool, kind: unknown): Route {
   throw refuse(`${kindArgument} must be one of ${kinds}.`, kindArgument);
 }
 
-function requireKnown(tool: Tool, name: string, value: unknown): void {
-  if (name === kindArgument && value === undefined) return;
+function unknownArgument(tool: Tool, name: string): ArgumentError {
   const names = argumentNames(tool);
-  if (names.includes(name)) return;
   const shown = JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
   const known = names.length === 0 ? 'It has none.' : `It has ${names.join(', ')}.`;
-  throw refuse(`The tool ${tool.name} has no argument ${shown}. ${known}`, name);
+  return refuse(`The tool ${tool.name} has no argument ${shown}. ${known}`, name);
 }
 
 export const argumentNames = (tool: Tool): string[] => [
@@ -72,20 +74,26 @@ export const argumentNames = (tool: Tool): string[] => [
   ...tool.parameters.map(({ name }) => name),
 ];
 
-/** The text of a URL for a JSON value; undefined without a value. */
-function textOf(name: string, value: unknown): string | undefined {
-  if (value === undefined) return undefined;
-  if (value === null) {
-    // Clients send null for what is not given. Of a label, it may mean purchases without one.
-    if (!(labelDimensions as readonly string[]).includes(name)) return undefined;
-    throw refuse(
-      `${name} is null. For purchases without a value, set without to ["${name}"]. For all, leave ${name} out.`,
-      name,
-    );
-  }
+/** Null for an argument with a default may mean all values, none, or the default. */
+function requireNoDefault({ defaults }: Tool, name: string, value: null | undefined): void {
+  if (value === undefined || defaults[name] === undefined) return;
+  throw refuse(
+    `${name} is null. Without ${name}, it is ["${defaults[name]}"]. For purchases of every ${name}, set it to ["any"]. For those without one, set it to ["any"] and without to ["${name}"].`,
+    name,
+  );
+}
+
+/** The text of a URL for a JSON value; several for a parameter that may be given several times. */
+function textOf(parameter: DescribedParameter, value: unknown): string | readonly string[] {
+  const { name, schema } = parameter;
   const values = Array.isArray(value) ? value : [value];
   if (values.length === 0) throw refuse(`${name} is an empty list: leave it out.`, name);
-  return values.map((each) => scalarText(name, each)).join(',');
+  const texts = values.map((each) => scalarText(name, each));
+  if (schema.type === 'array') return texts;
+  if (commaListOf(parameter) !== undefined) return texts.join(',');
+  const [text = '', another] = texts;
+  if (another !== undefined) throw refuse(`${name} takes one value, and no list.`, name);
+  return text;
 }
 
 function scalarText(name: string, value: unknown): string {

@@ -1,5 +1,5 @@
 import type { DescribedParameter } from '../http/openapi/parameters.ts';
-import { listedNames } from '../http/request/parameters.ts';
+import { commaLists, withoutWrapper } from '../http/request/parameters.ts';
 import { kindArgument, type Tool } from './tools.ts';
 
 type InputSchema = {
@@ -17,7 +17,7 @@ export function inputSchemaOf({ parameters, defaults, routes }: Tool): InputSche
   return {
     type: 'object',
     properties: {
-      ...(kinds.length > 0 ? { [kindArgument]: { enum: kinds } } : {}),
+      ...(kinds.length > 0 ? { [kindArgument]: { type: 'string', enum: kinds } } : {}),
       ...Object.fromEntries(
         parameters.map((parameter) => [
           parameter.name,
@@ -37,23 +37,22 @@ export function inputSchemaOf({ parameters, defaults, routes }: Tool): InputSche
 export const kindsOf = (routes: Tool['routes']): string[] =>
   [...routes.keys()].filter((kind) => kind !== undefined);
 
-/** Without lengths and patterns, which the error of a wrong value states in words. */
+/** Without lengths, patterns and formats, which the error of a wrong value states in words. */
 function constraintsOf(parameter: DescribedParameter): object {
-  const list = listOf(parameter);
+  const list = commaListOf(parameter);
   if (list !== undefined) {
+    const { names, max } = list;
+    const isBounded = max !== undefined && max < (names?.length ?? Number.POSITIVE_INFINITY);
     return {
       type: 'array',
-      items: { enum: list.names },
-      ...(list.max === undefined || list.max >= list.names.length ? {} : { maxItems: list.max }),
+      items: { type: 'string', ...(names && { enum: names }) },
+      ...(isBounded ? { maxItems: max } : {}),
     };
   }
-  const { type, enum: values, format, minimum, maximum } = parameter.schema;
-  if (values !== undefined) return { enum: values };
-  return {
-    type,
-    ...(format === 'date-time' ? { format } : {}),
-    ...(maximum === undefined ? {} : { minimum, maximum }),
-  };
+  const { type, enum: values, minimum, maximum } = parameter.schema;
+  if (values !== undefined) return { type, enum: values };
+  if (type === 'array') return { type, items: { type: 'string' } };
+  return { type, ...(maximum === undefined ? {} : { minimum, maximum }) };
 }
 
 /** The default of the tool, or that of the route. */
@@ -61,13 +60,11 @@ function defaultOf(parameter: DescribedParameter, own: string | undefined): obje
   const { field } = parameter;
   const value = own ?? parameter.schema.default ?? field.safeParse(undefined).data;
   if (value === undefined) return {};
-  return { default: listOf(parameter) === undefined ? value : [value] };
+  return { default: commaListOf(parameter) === undefined ? value : [value] };
 }
 
-/** The names of a parameter that is a list. */
-export function listOf({ field }: Pick<DescribedParameter, 'field'>) {
-  const { innerType } = field.def as { innerType?: typeof field };
-  return listedNames.get(field) ?? (innerType && listedNames.get(innerType));
-}
+/** Of a parameter with commas between its values. */
+export const commaListOf = ({ field }: Pick<DescribedParameter, 'field'>) =>
+  commaLists.get(withoutWrapper(field));
 
 export const firstSentence = (text: string): string => /^.*?[.](?= |$)/.exec(text)?.[0] ?? text;

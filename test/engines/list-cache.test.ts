@@ -208,10 +208,12 @@ const everyFilter = (customerId: bigint): PurchaseFilters[] => [
   ...awkwardAmounts
     .filter((cents) => cents >= 0n)
     .flatMap((cents) => [{ minValueInCents: cents }, { maxValueInCents: cents }]),
-  { currency: 'BRL' },
-  { currency: '' },
+  { currency: ['BRL', 'USD'] },
+  { currency: [''] },
   ...labelDimensions.map((dimension) => ({ without: [dimension] })),
-  ...trackingLabels.flatMap((name) => awkwardLabels.map((label) => ({ [name]: label }))),
+  ...trackingLabels.flatMap((name) => awkwardLabels.map((label) => ({ [name]: [label] }))),
+  { utm_source: [...awkwardLabels] },
+  { utm_term: awkwardLabels.slice(0, 3), utm_medium: awkwardLabels.slice(2, 9) },
   { customerId, minValueInCents: 1n },
 ];
 

@@ -32,8 +32,6 @@ function matches(row: OracleRow, filters: PurchaseFilters): boolean {
   const { minValueInCents, maxValueInCents, customerId } = filters;
   const isOneOf = (name: string, values: readonly string[] | undefined) =>
     values === undefined || values.includes(labelOf(row, name) as string);
-  const isLabel = (name: 'currency' | 'utm_source') =>
-    filters[name] === undefined || labelOf(row, name) === filters[name];
   return (
     (customerId === undefined || row.customer_id === customerId) &&
     isOneOf('status', paymentStatuses) &&
@@ -42,8 +40,8 @@ function matches(row: OracleRow, filters: PurchaseFilters): boolean {
     (createdUntil === undefined || instantOf(row) <= createdUntil) &&
     (minValueInCents === undefined || centsOf(row) >= minValueInCents) &&
     (maxValueInCents === undefined || centsOf(row) <= maxValueInCents) &&
-    isLabel('currency') &&
-    isLabel('utm_source') &&
+    isOneOf('currency', filters.currency) &&
+    isOneOf('utm_source', filters.utm_source) &&
     without.every((name) => labelOf(row, name) === null)
   );
 }

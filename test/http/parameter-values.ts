@@ -10,15 +10,24 @@ const cents: Values = {
   accepted: ['0', '1', '007', '9007199254740993', '9223372036854775807'],
   refused: noNumbers,
 };
-const utm: Values = {
+/** A parameter that may be given up to 50 times. */
+const several = (name: string): Values => ({
   accepted: [
     'a'.repeat(256),
     '%C3%A9'.repeat(256),
     '%F0%9F%9B%92'.repeat(256),
     "%27%22%25%5C%3B--%0A%09+%7F%E2%80%A8'",
+    `a,b&${name}=a&${name}=b`,
+    times(name, 50),
   ],
-  refused: ['', 'a'.repeat(257), '%F0%9F%9B%92'.repeat(257), 'a%00b'],
-};
+  refused: [
+    ...['', 'a'.repeat(257), '%F0%9F%9B%92'.repeat(257), 'a%00b'],
+    ...[`a&${name}=b&${name}=a`, `a&${name}=`, `a&${name}=${'b'.repeat(257)}`, times(name, 51)],
+  ],
+});
+/** So many values of a parameter, without the name of the first one. */
+const times = (name: string, count: number): string =>
+  Array.from({ length: count }, (_, index) => index).join(`&${name}=`);
 const idValues = (prefix: string, other: string): Values => ({
   accepted: [`${prefix}_nobody`, `${prefix}_a-b_c`, `${prefix}_${'a'.repeat(2000)}`],
   refused: [
@@ -144,7 +153,14 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: ['a', 'a'.repeat(256), '%F0%9F%9B%92'.repeat(256), '%25'],
     refused: ['', 'a'.repeat(257), '%00'],
   },
-  currency: { accepted: ['BRL', 'brl', 'R$', '%C3%A9'.repeat(256)], refused: utm.refused },
+  // Shops may store other texts, which tests of the filters have.
+  currency: {
+    accepted: ['BRL', 'brl', 'uSd', 'EUR&currency=JPY'],
+    refused: [
+      ...several('currency').refused,
+      ...['R$', 'XYZ', 'BRL,USD', 'BR', 'brl%20', 'BRL&currency=brl'],
+    ],
+  },
   without: {
     accepted: [
       ...['status', 'platform', 'currency', 'shipping_status'],
@@ -156,9 +172,9 @@ export const parameters: Readonly<Record<string, Values>> = {
       ...['utm_term,', 'utm_term,day', 'utm_term,utm_term', 'utm_term;status'],
     ],
   },
-  utm_source: utm,
-  utm_medium: utm,
-  utm_campaign: utm,
-  utm_content: utm,
-  utm_term: utm,
+  utm_source: several('utm_source'),
+  utm_medium: several('utm_medium'),
+  utm_campaign: several('utm_campaign'),
+  utm_content: several('utm_content'),
+  utm_term: several('utm_term'),
 };

@@ -89,6 +89,8 @@ describe('the value of a parameter', () => {
     ['purchases/report?measures=purchase_count&order_by=-revenue_in_cents', 'order_by must be one'],
     ['purchases/report?compare_to=previous_year', 'compare_to needs created_since'],
     ['purchases?platform=bling,popup,bling', 'each name once, and has bling more than once'],
+    ['purchases?utm_source=a&utm_source=a', 'utm_source must have each value once'],
+    ['purchases?status=paid&status=voided', 'parameter "status" is given more than once'],
   ])('is refused with what it must be: %s', async ([url, expected], { send }) => {
     expect((await send(`/v1/${url}`)).json().error.message).toContain(expected);
   });
@@ -146,7 +148,7 @@ describe('the name of a parameter', () => {
         for (const query of [
           `${name}=${value}&${name}=`,
           `${name}&${name}`,
-          `${other}&${name}=1`,
+          `${other}&${name}=${value}`,
         ]) {
           expectRefusal(await sendTo(operation, query), 'validation_error', name);
         }

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
+import { expectRefusal } from './refusal.ts';
 import { customerUrl, servedShop, servings } from './served-shop.ts';
 
 describe.each(servings)('the filters of purchases, %s,', (serving) => {
@@ -14,6 +15,15 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(stats.purchase_count).toBe(list.data.length);
     return list.data.length;
   }
+
+  /** Each route with these filters, up to their names. */
+  const urls = () => [
+    '/v1/purchases?',
+    `${customerUrl(shop.customerId)}?`,
+    ...['stats?', 'timeseries?interval=day&', 'report?', 'cohorts?', 'export?'].map(
+      (end) => `/v1/purchases/${end}`,
+    ),
+  ];
 
   it('accept each payment status, and any for all', async () => {
     const statuses = ['pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'];
@@ -48,12 +58,81 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('min_value_in_cents=0')).toBe(4);
   });
 
-  it('compare the currency exactly', async () => {
-    for (const currency of ['BRL', 'brl', 'USD', null]) await shop.add({ currency });
+  it('find a currency code in any case, as sent and as stored', async () => {
+    for (const currency of ['BRL', 'brl', 'Usd', 'bónus', null]) await shop.add({ currency });
     await shop.publish();
-    expect(await found('currency=BRL')).toBe(1);
+    for (const code of ['BRL', 'brl', 'bRl']) expect(await found(`currency=${code}`), code).toBe(2);
+    expect(await found('currency=usd')).toBe(1);
+    expect(await found('currency=usd&currency=BRL')).toBe(3);
     expect(await found('currency=EUR')).toBe(0);
     expect(await found('without=currency')).toBe(1);
+  });
+
+  it('find another currency as it is stored, and refuse one that no purchase has', async () => {
+    for (const currency of ['R$', 'r$', 'BRL']) await shop.add({ currency });
+    await shop.publish();
+    expect(await found('currency=R$')).toBe(1);
+    expect(await found('currency=R$&currency=brl')).toBe(2);
+    for (const query of ['currency=R%24%20', 'currency=BRL,USD', 'currency=BRL&currency=BTC']) {
+      for (const url of urls()) {
+        const response = await shop.get(`${url}${query}`);
+        const { error } = expectRefusal(response, 'validation_error', 'currency');
+        expect(error.message).toMatch(/"(R\$ |BRL,USD|BTC)" is no code .* no purchase has it/);
+      }
+    }
+  });
+
+  it('select any of several texts', async () => {
+    const names = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
+    for (const name of names) {
+      for (const value of ['google', 'facebook', 'google,facebook', 'Google', null]) {
+        await shop.add({ [name]: value });
+      }
+    }
+    await shop.publish();
+    for (const name of names) {
+      expect(await found(`${name}=google&${name}=facebook`), name).toBe(2);
+      expect(await found(`${name}=facebook&${name}=google&${name}=in%20none`), name).toBe(2);
+      expect(await found(`${name}=google,facebook`), name).toBe(1);
+      const many = Array.from({ length: 49 }, (_, index) => `${name}=${index}`).join('&');
+      expect(await found(`${many}&${name}=Google`), name).toBe(1);
+    }
+    expect(await found('utm_source=google&utm_source=facebook&utm_term=google')).toBe(0);
+    expect(await found('utm_source=google&utm_source=facebook&without=utm_term')).toBe(2);
+    expect(await found('utm_source=google&utm_source=facebook&without=utm_source')).toBe(0);
+  });
+
+  it('select the same purchases on every route', async () => {
+    const sources = ['google', 'facebook', 'google,facebook', 'bing'];
+    for (const [cents, utm_source] of sources.entries()) {
+      const purchase_value_in_cents = 10 ** cents;
+      await shop.add({ utm_source, purchase_value_in_cents, created_at: '2026-01-01T00:00:00Z' });
+    }
+    await shop.publish();
+    const filter = 'utm_source=google&utm_source=facebook&min_value_in_cents=10';
+    for (const query of [filter, filter.replace('&utm_source=google', '')]) {
+      const { data } = (await shop.get(`/v1/purchases?${query}`)).json();
+      expect(data.map(centsOf)).toEqual([10]);
+      const series = (await shop.get(`/v1/purchases/timeseries?interval=day&${query}`)).json();
+      expect(series.series[0].periods.map((period: Period) => period.revenue_in_cents)).toEqual([
+        10,
+      ]);
+      const report = (await shop.get(`/v1/purchases/report?group_by=utm_source&${query}`)).json();
+      expect(report.rows).toMatchObject([{ utm_source: 'facebook', revenue_in_cents: 10 }]);
+      expect(report.totals).toMatchObject({ purchase_count: 1, revenue_in_cents: 10 });
+      const exported = await shop.get(`/v1/purchases/export?format=ndjson&${query}`);
+      expect(
+        exported.body
+          .trim()
+          .split('\n')
+          .map((line) => centsOf(JSON.parse(line))),
+      ).toEqual([10]);
+    }
+    // All purchases are of one customer, and the first one is of google.
+    const cohorts = async (query: string) =>
+      (await shop.get(`/v1/purchases/cohorts?${query}`)).json().rows.length;
+    expect(await cohorts('utm_source=bing&utm_source=google')).toBe(1);
+    expect(await cohorts('utm_source=bing&utm_source=facebook')).toBe(0);
   });
 
   it('find purchases without a value of a label', async () => {
@@ -90,3 +169,8 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     }
   });
 });
+
+type Period = { readonly revenue_in_cents: number };
+
+const centsOf = (purchase: { readonly purchase_value_in_cents: number }): number =>
+  purchase.purchase_value_in_cents;

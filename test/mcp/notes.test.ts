@@ -48,6 +48,12 @@ describe('the notes of a result say', () => {
       /without to \["utm_campaign"\]/,
     ],
     ['that nothing matches', 'purchase_report', { utm_campaign: 'Summer' }, /No purchase matches/],
+    [
+      'that one of several texts selects a text',
+      'purchase_report',
+      { utm_source: ['google', '(not set)'] },
+      /without to \["utm_source"\]/,
+    ],
     ['that no purchase is listed', 'list_purchases', { utm_term: 'x' }, /No purchase matches/],
     ['that a period is not over', 'purchase_report', { group_by: ['month'] }, /month.*is not over/],
     ['that a period ends now', 'purchase_report', january, /ends at the instant of the data/],
@@ -120,11 +126,26 @@ describe('an error of a tool', () => {
     ['of a format', 'list_purchases', { format: 'csv' }, 'format', /no argument "format"/],
     ['of arguments of a tool without', 'about_this_data', { x: 1 }, 'x', /has no arguments/],
     [
-      'of null for a label',
+      'of null for the payment status',
       'purchase_report',
-      { utm_campaign: null },
-      'utm_campaign',
-      /without to \["utm_campaign"\]/,
+      { status: null },
+      'status',
+      /Without status, it is \["paid"\]. For purchases of every status, set it to \["any"\]/,
+    ],
+    ['of a list of one text', 'find_customers', { q: ['a', 'b'] }, 'q', /takes one value/],
+    [
+      'of a currency that no purchase has',
+      'purchase_report',
+      { currency: 'BRL,USD' },
+      'currency',
+      /"BRL,USD" is no code of ISO 4217/,
+    ],
+    [
+      'of a text twice',
+      'purchase_report',
+      { utm_source: ['a', 'a'] },
+      'utm_source',
+      /each value once/,
     ],
     [
       'of a day without an offset',
@@ -234,6 +255,17 @@ describe('an error of a tool', () => {
     const agent = await connect();
     const args = { limit: null, created_since: null, q: null };
     expect((await agent.call('find_customers', args)).isError).toBeUndefined();
+    const { tools } = await agent.client.listTools();
+    const report = tools.find(({ name }) => name === 'purchase_report');
+    const names = Object.keys(report?.inputSchema.properties ?? {});
+    const nulls = Object.fromEntries(names.map((name) => [name, null]));
+    const { status: _refused, ...others } = nulls;
+    const results = [
+      await agent.call('purchase_report', others),
+      await agent.call('purchase_report'),
+    ];
+    const [withNulls, without] = results.map(({ structuredContent: { notes: _, ...of } }) => of);
+    expect(withNulls).toEqual(without);
   });
 
   it('is never a failure of the service, whatever the arguments are', {

@@ -39,6 +39,21 @@ const calls = (): [string, Record<string, unknown>, string][] => [
     '/v1/purchases/cohorts?status=paid&interval=week&periods=2',
   ],
   ['list_purchases', { status: ['any'], limit: 100 }, '/v1/purchases?limit=100'],
+  [
+    'purchase_report',
+    { utm_source: ['google', 'news, weekly'], currency: ['brl', 'USD'] },
+    '/v1/purchases/report?status=paid&utm_source=google&utm_source=news,%20weekly&currency=USD&currency=BRL',
+  ],
+  [
+    'list_purchases',
+    { utm_source: 'google,news', status: 'paid,voided' },
+    '/v1/purchases?status=paid,voided&utm_source=google,news',
+  ],
+  [
+    'find_customers',
+    { ids: [idOf('customer'), 'cus_nobody'] },
+    `/v1/customers?ids=${idOf('customer')},cus_nobody`,
+  ],
   ['list_purchases', { without: ['currency'] }, '/v1/purchases?status=paid&without=currency'],
   ['get_purchase', { purchase_id: idOf('purchase') }, `/v1/purchases/${idOf('purchase')}`],
   ['find_customers', { q: 'mine', limit: 2 }, '/v1/customers?q=mine&limit=2'],
@@ -91,6 +106,16 @@ describe.each(modes)('a client that connects by %s', (mode) => {
     }
   });
 
+  it('reads the type of each enumeration', async ({ connect }) => {
+    const { tools } = await (await connect({ mode })).client.listTools();
+    const untyped: unknown[] = [];
+    JSON.stringify(tools, (_name, value) => {
+      if (value?.enum !== undefined && value.type !== 'string') untyped.push(value);
+      return value;
+    });
+    expect(untyped).toEqual([]);
+  });
+
   it('learns about the data before it asks', async ({ connect }) => {
     const agent = await connect({ secret: shop.secret, mode });
     const result = await agent.call('about_this_data');
@@ -133,6 +158,30 @@ describe.each(modes)('a client that connects by %s', (mode) => {
 });
 
 describe('a tool', () => {
+  it.for([
+    ['1900-01-01T00:00:00Z', '1900-01-01'],
+    ['1899-12-31T23:59:59.999999Z', '1899-12-31'],
+    ['0001-01-01T00:00:00Z', '0001-01-01'],
+    ['9999-12-31T23:59:59.999999Z', '2026-11-05'],
+  ])(
+    'is about any data, also with a purchase of %s',
+    async ([created_at, first], { connect, database }) => {
+      const organizationId = await addOrganization(database.pool);
+      const { secret } = await addKey(database.pool, organizationId);
+      const customer_id = await addCustomer(database.pool, organizationId);
+      for (const at of [created_at, '2026-11-05T12:00:00Z']) {
+        await addPurchase(database.pool, organizationId, { customer_id, created_at: at });
+      }
+      const agent = await connect({ secret });
+      const result = await agent.call('about_this_data');
+      expect(result.isError, textOf(result)).toBeUndefined();
+      expect(result.structuredContent).toMatchObject({
+        purchase_count: 2,
+        first_purchase_day: first,
+      });
+    },
+  );
+
   it('keeps numbers beyond 2^53, in arguments and in results', async ({ connect, database }) => {
     const organizationId = await addOrganization(database.pool);
     const { secret } = await addKey(database.pool, organizationId);

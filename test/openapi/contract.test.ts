@@ -49,7 +49,7 @@ describe('the contract with clients', () => {
     ],
     [
       'a parameter has a shorter length',
-      (api) => put(constraintsOf(api, 'utm_term'), 'maxLength', 9),
+      (api) => put(constraintsOf(api, 'utm_term').items, 'maxLength', 9),
     ],
     [
       'a parameter has another default',

@@ -1,8 +1,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
-import { type PurchaseLabel, trackingLabels } from '../../domain/purchase.ts';
-import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import type { PurchaseLabel } from '../../domain/purchase.ts';
+import { conditionsOf, type PurchaseFilters, textFilters } from '../../domain/purchase-query.ts';
 import { labelKey, noLabel } from '../../purchase-store/format/layout.ts';
 import { filterConditions, isAnyOf } from '../filter-conditions.ts';
 import type { LabelCache, WantedValues } from './serving/label-cache.ts';
@@ -33,9 +33,9 @@ function labelsIn(filters: PurchaseFilters): WantedValues {
   const wanted = new Map<PurchaseLabel, readonly string[]>();
   if (filters.paymentStatuses !== undefined) wanted.set('payment_status', filters.paymentStatuses);
   if (filters.platforms !== undefined) wanted.set('platform', filters.platforms);
-  for (const label of ['currency', ...trackingLabels] as const) {
-    const value = filters[label];
-    if (value !== undefined) wanted.set(label, [value]);
+  for (const label of textFilters) {
+    const values = filters[label];
+    if (values !== undefined) wanted.set(label, values);
   }
   return wanted;
 }

@@ -2,8 +2,9 @@ import { trackingLabels } from '../../domain/purchase.ts';
 import { pitfalls, questions } from './questions.ts';
 
 const describeLabel = (name: string): string =>
-  'Exact text. Upper and lower case differ. The text `null` is no missing value: for purchases without one, ' +
-  `send \`without=${name}\`. On lists, an addition.`;
+  'Exact texts. A purchase has any of them. Upper and lower case differ. Several texts are several parameters ' +
+  `(an addition), such as \`${name}=a&${name}=b\`, and a comma is part of a text. The text \`null\` is no missing value: for ` +
+  `purchases without one, send \`without=${name}\`. On lists, an addition.`;
 
 /**
  * The description of each parameter, unless the schema of a route has another one. The first sentence says what
@@ -24,19 +25,20 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   email_campaign_id: 'The id of an email campaign, which is no `utm_campaign`.',
   template_campaign_id: 'The id of a template campaign, which is no `utm_campaign`.',
   status:
-    'Payment statuses that count; `any` is all, also abandoned and refunded. Without it, all count too: for sales, send `paid`. Several have commas between them (an addition), such as `paid,authorized`; `any` stands alone. It is `payment_status` of a purchase, not `status`.',
-  platform: 'Where purchases came from. Several have commas between them (an addition).',
+    'Payment statuses. `any` is all, also abandoned and refunded. Without it, all count too: for sales, send `paid`. Several have commas between them (an addition), such as `paid,authorized`; `any` stands alone. It is `payment_status` of a purchase, not `status`.',
+  platform: 'Sales platforms. Several have commas between them (an addition).',
   created_since:
-    'Created at or after this instant. Without an offset it is UTC, whatever `timezone` is: midnight in São Paulo is `2026-01-31T00:00:00-03:00`.',
+    'At or after this instant. Without an offset it is UTC, whatever `timezone` is: midnight in São Paulo is `2026-01-31T00:00:00-03:00`.',
   created_until:
-    'Created at or before this instant, inclusive: a day ends at 23:59:59.999999. Midnight of the next day would include its first instant. Without an offset it is UTC, whatever `timezone` is.',
+    'At or before this instant: a day ends at 23:59:59.999999. Midnight of the next day would include its first instant. Without an offset it is UTC, whatever `timezone` is.',
   updated_since:
     'Updated at or after this instant. To poll, send the `X-Data-As-Of` of the last poll. Without an offset it is UTC.',
   min_value_in_cents:
     'At least this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
   max_value_in_cents:
     'At most this value. It is in the smallest unit of the currency: JPY 1,000 is `1000`, and BRL 10.00 too: with several currencies, set `currency`.',
-  currency: 'This currency code, such as `BRL`. Upper and lower case differ. An addition.',
+  currency:
+    'Codes such as `BRL`. A purchase has any of them. Codes of ISO 4217 are found in any case. Several are several parameters: `currency=BRL&currency=USD`. Another text is compared exactly, and refused if no purchase has it. An addition.',
   without:
     'Purchases without these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
   ...Object.fromEntries(trackingLabels.map((name) => [name, describeLabel(name)])),
@@ -47,18 +49,18 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   interval:
     'The length of the periods. They begin with those of `timezone`, so the first and the last one may be cut by a bound or the present. `auto` chooses the shortest one with at most 300 periods. An addition.',
   timezone:
-    'The IANA time zone of periods, such as `America/Sao_Paulo`. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
+    'The time zone of periods, such as `America/Sao_Paulo`. It is an IANA name. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
   week_start: 'The first day of weeks. Without it, Monday. An addition.',
   measures:
-    'What is counted or summed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
+    'Sums and counts. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
-    'A measure or dimension of the request, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
+    'A measure or dimension of the request; with `-` before it, descending. Without it, the period ascending, or the first measure descending. An addition.',
   periods:
-    'How many periods each cohort is followed for. That of the first purchase is the first of them. An addition.',
+    'How many periods each cohort has. That of the first purchase is the first of them. An addition.',
   compare_to:
     'Adds the figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` are the same days a month or a year earlier in local time. Without `created_until`, the period ends at the instant of the data, so a month until now is compared with as many days. An addition.',
   is_subscribed: 'Subscribed or not. Without it, both.',
-  ids: 'Customers with these ids: up to 100, with commas between them. An addition.',
+  ids: 'Customers with these ids. Up to 100, with commas between them. An addition.',
   email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',
   phone:
     'The number, with or without its country code. Only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
@@ -75,7 +77,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   cursor:
     'The `next_cursor` of the last response, which clients do not interpret. Without it, the response has no changes and the cursor of the instant that it shows.',
   wait: 'If nothing has changed, the response waits up to so many seconds for a change.',
-  q: 'Text in the name, email or phone, ignoring case and accents. Of segments, in the name or description. It is one text, not several words. Text without a visible character finds nothing.',
+  q: 'Text in the name, email or phone. Case and accents are ignored. Of segments, in the name or description. It is one text, not several words. Text without a visible character finds nothing.',
 };
 
 /** Parameters beyond the specification, in all routes. */
@@ -135,8 +137,9 @@ ${pitfalls.map((rule) => `- ${rule}`).join('\n')}
 - **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`,
   or follow the header \`Link\` while there is one. The link, and the cursor in
   \`X-Next-Cursor\`, go on where the page ended, also if its last item changes or is deleted.
-- **Parameters** that are unknown, repeated, empty or malformed are refused with \`422\`
-  and named in \`error.param\`: a typing error never changes a total. An invalid cursor in
+- **Parameters** that are unknown, empty or malformed are refused with \`422\`
+  and named in \`error.param\`: a typing error never changes a total. So are repeated ones,
+  except \`currency\` and \`utm_…\`, which then find purchases with any of up to 50 texts. An invalid cursor in
   \`starting_after\`, and a query string that cannot be decoded, are refused with \`400\`.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
   it as \`If-None-Match\`, and an unchanged response is \`304\` without a body.

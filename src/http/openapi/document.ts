@@ -181,6 +181,7 @@ function parametersOf(schema: z.ZodType, location: 'path' | 'query') {
     required: isRequired,
     description,
     ...(additionalParameters.has(name) ? { 'x-addition': true } : {}),
+    ...(schema.type === 'array' ? { style: 'form', explode: true } : {}),
     schema,
     ...(location === 'path' ? { example: exampleOf(schema, name) } : {}),
   }));

@@ -6,14 +6,11 @@ import { ApiError, unknownRoute } from '../response/errors.ts';
 import type { ApiRequest, Route } from '../route.ts';
 import { signalOf } from './client-disconnect.ts';
 import { readSpreadsheetOptions } from './format-parameters.ts';
-import { parseQueryString, queryStringOf, readParameters } from './parameters.ts';
+import { type GivenValues, parseQueryString, queryStringOf, readParameters } from './parameters.ts';
 import { refuseBody } from './request-body.ts';
 
-/** The texts of a request's parameters, by name. */
-export type GivenParameters = {
-  readonly path: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, string>>;
-};
+/** The texts of a request's parameters. */
+export type GivenParameters = { readonly path: GivenValues; readonly query: GivenValues };
 
 /** Reads the parameters from the URL. */
 export function createRequestReader(route: Route, purchases: PurchaseEngine) {

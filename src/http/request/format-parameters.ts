@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type SpreadsheetOptions, spreadsheetOptions } from '../formats/spreadsheet.ts';
 import { ApiError } from '../response/errors.ts';
-import { oneOf, zoneName } from './parameters.ts';
+import { type GivenValues, oneOf, zoneName } from './parameters.ts';
 
 /**
  * `format`, and the options of `csv_excel`, of a route with these formats. A route whose results depend
@@ -25,7 +25,7 @@ const optionNames = [...Object.keys(spreadsheetOptions), 'timezone'];
  */
 export function readSpreadsheetOptions(
   schema: z.ZodType,
-  given: Readonly<Record<string, string>>,
+  given: GivenValues,
   parsed: Readonly<Record<string, unknown>>,
 ): SpreadsheetOptions | undefined {
   const names = optionNames.filter((name) => name in given);

@@ -91,8 +91,8 @@ export function oneOf<const Values extends readonly [string, ...string[]]>(value
     .meta({ type: 'string', enum: [...values] });
 }
 
-/** The names of parameters that are lists, for clients that send JSON instead of a URL. */
-export const listedNames = z.registry<{ names: readonly string[]; max?: number }>();
+/** Parameters with commas between their values, for clients that send JSON instead of a URL; `names` of a closed set. */
+export const commaLists = z.registry<{ names?: readonly string[]; max?: number }>();
 
 /**
  * Names of a closed set with commas between them, without repetition; in the order of the set, so that
@@ -114,7 +114,7 @@ export function namesOf<const Names extends readonly string[]>(names: Names, all
       type: 'string',
       pattern: `^(${all === undefined ? '' : `${all}|`}${one}(,${one})*)$`,
     })
-    .register(listedNames, { names: all === undefined ? names : [all, ...names] });
+    .register(commaLists, { names: all === undefined ? names : [all, ...names] });
 }
 
 /** Up to `max` names of a closed set with commas between them, in the order of the request. */
@@ -128,7 +128,7 @@ export function orderedNamesOf<const Names extends readonly string[]>(
     .string()
     .transform((text, context) => namesIn(text, names, max, message, context))
     .meta({ type: 'string', pattern: `^${one}(,${one}){0,${max - 1}}$` })
-    .register(listedNames, { names, max });
+    .register(commaLists, { names, max });
 }
 
 function namesIn<const Names extends readonly string[]>(
@@ -182,14 +182,44 @@ export function text(bounds: { min: number; max: number }) {
 }
 
 /**
+ * A parameter that may be given up to `max` times, of which any value may match. The values are sorted, so that
+ * requests for the same ones share a cached response. An addition to the specification.
+ */
+export function severalOf<Item extends z.ZodType<string>>(item: Item, max: number) {
+  return z
+    .array(item)
+    .max(max, `must be given at most ${max} times`)
+    .transform((values, context): readonly string[] => {
+      if (new Set(values).size < values.length) {
+        context.addIssue('must have each value once, and has one more than once');
+      }
+      return [...values].sort();
+    })
+    .meta({ type: 'array', items: item.meta(), maxItems: max, uniqueItems: true });
+}
+
+/** Whether a parameter may be given several times, which makes its value an array. */
+const isRepeatable = (field: z.ZodType): boolean => withoutWrapper(field).meta()?.type === 'array';
+
+/** The field that an optional field, or one with a default, wraps. */
+export function withoutWrapper(field: z.ZodType): z.ZodType {
+  const { innerType } = field.def as { innerType?: z.ZodType };
+  return innerType === undefined ? field : withoutWrapper(innerType);
+}
+
+/** Values by the name of a parameter: several if it is given several times. */
+export type GivenValues = Readonly<Record<string, string | readonly string[]>>;
+
+/**
  * Validates parameters. The error names the first invalid one (section 7). Empty values are
  * invalid: an unfilled field of a BI tool must not become a filter that matches nothing.
  */
 export function readParameters<Schema extends z.ZodType>(
   schema: Schema,
-  given: Record<string, string>,
+  given: GivenValues,
 ): z.output<Schema> {
-  const parsed = schema.safeParse(given);
+  const values = valuesFor(schema, given);
+  const parsed = schema.safeParse(values);
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
   if (issue?.code === 'unrecognized_keys') {
@@ -203,14 +233,29 @@ export function readParameters<Schema extends z.ZodType>(
   }
   const param = String(issue?.path[0] ?? '');
   const problem =
-    given[param] === '' && isOptional(schema, given, param)
+    [given[param]].flat().includes('') && isOptional(schema, values, param)
       ? 'is empty: give it a value or leave the parameter out'
       : (issue?.message ?? 'is not valid');
   throw new ApiError('validation_error', `${param} ${problem}.`, { param });
 }
 
+/** The values as the fields of the schema parse them. Throws if another parameter than a list is repeated. */
+function valuesFor(schema: z.ZodType, given: GivenValues): GivenValues {
+  const { shape } = schema as z.ZodObject;
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => {
+      const all = typeof value === 'string' ? [value] : value;
+      if (Object.hasOwn(shape, name) && isRepeatable(shape[name] as z.ZodType)) return [name, all];
+      const [first = '', second] = all;
+      if (second === undefined) return [name, first];
+      const message = `The parameter ${quote(name)} is given more than once.`;
+      throw new ApiError('validation_error', message, { param: name });
+    }),
+  );
+}
+
 /** Whether a request may leave a parameter out. */
-function isOptional(schema: z.ZodType, given: Record<string, string>, param: string): boolean {
+function isOptional(schema: z.ZodType, given: GivenValues, param: string): boolean {
   const { [param]: _empty, ...others } = given;
   const { error } = schema.safeParse(others);
   return !error?.issues.some(({ path }) => path[0] === param);
@@ -224,20 +269,15 @@ export function queryStringOf(url = ''): string {
   return /\?(.*)$/s.exec(url)?.[1] ?? '';
 }
 
-/** Parses a query string. Rejects repeated parameters and invalid percent-encoded UTF-8. */
-export function parseQueryString(text: string): Record<string, string> {
-  const parameters: Record<string, string> = Object.create(null);
+/** Parses a query string to the values of each name. Rejects invalid percent-encoded UTF-8. */
+export function parseQueryString(text: string): Record<string, readonly string[]> {
+  const parameters: Record<string, readonly string[]> = Object.create(null);
   for (const part of text.split('&')) {
     if (part === '') continue;
     const separator = part.indexOf('=');
     const name = decode(separator === -1 ? part : part.slice(0, separator));
     const value = separator === -1 ? '' : decode(part.slice(separator + 1), name);
-    if (name in parameters) {
-      throw new ApiError('validation_error', `The parameter ${name} is given more than once.`, {
-        param: name,
-      });
-    }
-    parameters[name] = value;
+    parameters[name] = [...(parameters[name] ?? []), value];
   }
   return parameters;
 }

@@ -1,7 +1,8 @@
 import { minorDigits } from '../../domain/currency.ts';
 import { formatInstant } from '../../domain/instant.ts';
 import { endOfPeriodAt } from '../../domain/period.ts';
-import { paymentStatuses, trackingLabels } from '../../domain/purchase.ts';
+import { paymentStatuses } from '../../domain/purchase.ts';
+import { textFilters } from '../../domain/purchase-query.ts';
 
 /** What a tool has read. */
 export type ToolRead<Response = unknown> = {
@@ -82,18 +83,17 @@ export async function noteFilters({ query, asOf }: ToolRead): Promise<string[]> 
       'created_until is midnight, and bounds are inclusive: a purchase at this instant counts. For whole days, end at 23:59:59.999999.',
     );
   }
-  for (const name of ['currency', ...trackingLabels]) {
-    if (
-      !/^(null|none|nil|undefined|unknown|n\/a|\W*not set\W*)$/i.test(String(query[name] ?? ''))
-    ) {
-      continue;
-    }
+  for (const name of textFilters) {
+    const texts = (query[name] ?? []) as readonly string[];
+    if (!texts.some((text) => meansNone.test(text))) continue;
     notes.push(
-      `${name} selects exactly the text that you sent. For purchases without a value, set without to ["${name}"].`,
+      `${name} selects exactly the texts that you sent. For purchases without a value, set without to ["${name}"].`,
     );
   }
   return notes;
 }
+
+const meansNone = /^(null|none|nil|undefined|unknown|n\/a|\W*not set\W*)$/i;
 
 /** The time zone of a query; undefined for UTC. */
 export const zoneOf = ({ timezone }: ToolRead['query']): string | undefined =>

@@ -6,6 +6,7 @@ import { formatNames } from '../../http/formats/negotiation.ts';
 import { formatParameters } from '../../http/request/format-parameters.ts';
 import {
   boolean,
+  commaLists,
   id,
   instant,
   oneOf,
@@ -40,7 +41,8 @@ const ids = text({ min: 1, max: 4096 })
       .array(id('customer', 'must be ids that begin with cus_, with commas between them'))
       .max(pageLimits.max, `must have at most ${pageLimits.max} ids`),
   )
-  .meta({ type: 'string', minLength: 1, maxLength: 4096 });
+  .meta({ type: 'string', minLength: 1, maxLength: 4096 })
+  .register(commaLists, { max: pageLimits.max });
 
 /** Section 4.3. */
 export const customerFilterParameters = {

@@ -15,9 +15,8 @@ export const customers: ResourceRoutes = (services) => [
     url,
     summary: 'Customers, newest first',
     description:
-      'Contacts of the shop, also those without a purchase. `total_spent_in_cents` and ' +
-      '`total_orders` are of paid purchases of all time. The best customers of a period are a ' +
-      'report by `customer`.',
+      'Also those without a purchase. `total_spent_in_cents` and `total_orders` are of paid ' +
+      'purchases of all time. The best customers of a period are a report by `customer`.',
     path: z.strictObject({}),
     query: customerListParameters,
     response: listOf(customer.schema),
@@ -36,7 +35,6 @@ export const customers: ResourceRoutes = (services) => [
     summary: 'One customer, with tags, attributes and address',
     description:
       "`total_spent_in_cents` is of paid purchases in the shop's most frequent currency; " +
-      '`total_orders` counts paid purchases of all currencies. Fields without a value are ' +
-      'omitted.',
+      '`total_orders` counts paid purchases of all currencies.',
   }),
 ];

@@ -27,8 +27,8 @@ export const segments: ResourceRoutes = (services) => [
     url,
     summary: 'Segments, newest first',
     description:
-      'Groups of customers that the shop defines. `customer_count` is stored with the segment, ' +
-      'and may differ from the number of customers that its list has.',
+      'Groups of customers. `customer_count` is stored, and may differ from the number of ' +
+      'customers that the list of a segment has.',
     path: z.strictObject({}),
     query: z.strictObject({
       ...pageParameters('segment'),

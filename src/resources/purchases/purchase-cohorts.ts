@@ -6,7 +6,8 @@ import type { ResponseTable } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import { count, dateTime, named, sum } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
-import { filtersFrom, purchaseCohortsParameters } from './purchase-parameters.ts';
+import { readFilters } from './purchase-filters.ts';
+import { purchaseCohortsParameters } from './purchase-parameters.ts';
 import { currencyColumns, currencyOf, totalsSchema } from './purchase-totals.ts';
 
 const { currency, mixed_currencies } = totalsSchema;
@@ -81,9 +82,8 @@ export const purchaseCohorts: ResourceRoutes = () => [
     url: '/purchases/cohorts',
     summary: 'Customers by the period of their first purchase, and what they bought since',
     description:
-      'Whether customers come back. A cohort is the customers whose first purchase is in the ' +
-      'same period. Filters other than `status` select first purchases only. Retention is the ' +
-      '`customer_count` of a period divided by that of its cohort. Periods with ' +
+      'Whether customers come back. Filters other than `status` select first purchases only. ' +
+      'Retention is the `customer_count` of a period divided by that of its cohort. Periods with ' +
       '`is_complete: false` are not over.',
     isAddition: true,
     path: z.strictObject({}),
@@ -91,11 +91,13 @@ export const purchaseCohorts: ResourceRoutes = () => [
     response: cohortsSchema,
     kind: 'snapshot',
     table: cohortsTable,
-    handle: async ({ query, organizationId, purchases, signal, client }) => {
+    handle: async (request) => {
+      const { query, organizationId, purchases, signal, client } = request;
       const { interval, timezone, week_start: weekStart, group_by: groupBy, periods } = query;
       const timeZone = timezone === 'UTC' ? undefined : timezone;
       const calendar = { interval, timeZone, weekStart };
-      const cohortsQuery = { filters: filtersFrom(query), ...calendar, groupBy, periods };
+      const filters = await readFilters(request);
+      const cohortsQuery = { filters, ...calendar, groupBy, periods };
       const { result, asOf } = await purchases
         .cohorts(organizationId, cohortsQuery, signal, client)
         .catch((error: unknown) => {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { type Route, route } from '../../http/route.ts';
 import type { Services } from '../../http/services.ts';
-import { filtersFrom, purchaseExportParameters } from './purchase-parameters.ts';
+import { readFilters } from './purchase-filters.ts';
+import { purchaseExportParameters } from './purchase-parameters.ts';
 
 export function purchaseExport({ writeExport }: Services): readonly Route[] {
   return [
@@ -18,10 +19,10 @@ export function purchaseExport({ writeExport }: Services): readonly Route[] {
       response: z.never(),
       kind: 'export',
       name: 'purchases',
-      open: ({ query, organizationId, purchases }, output, take, signal) => {
-        const filters = filtersFrom(query);
-        return purchases.export(
-          organizationId,
+      open: async (request, output, take, signal) => {
+        const filters = await readFilters(request);
+        await request.purchases.export(
+          request.organizationId,
           filters,
           ({ result: source, asOf }, signal) =>
             take({ result: writeExport(source, filters, output, signal), asOf }, signal),

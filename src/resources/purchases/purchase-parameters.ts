@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import { currencyCode } from '../../domain/currency.ts';
 import { intervals, weekStarts } from '../../domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../domain/purchase.ts';
 import {
   groupLimits,
   labelDimensions,
-  maxTrackingLength,
-  type PurchaseFilters,
+  maxTextLength,
+  maxTexts,
   seriesDimensions,
   statsDimensions,
 } from '../../domain/purchase-query.ts';
@@ -30,15 +31,20 @@ import {
   oneOf,
   orderedNamesOf,
   pageParameters,
+  severalOf,
   text,
   timeZone,
 } from '../../http/request/parameters.ts';
 
-const label = () => text({ min: 1, max: maxTrackingLength }).optional();
-const tracking = Object.fromEntries(trackingLabels.map((name) => [name, label()])) as Record<
+const label = text({ min: 1, max: maxTextLength });
+const labels = severalOf(label, maxTexts).optional();
+const tracking = Object.fromEntries(trackingLabels.map((name) => [name, labels])) as Record<
   (typeof trackingLabels)[number],
-  ReturnType<typeof label>
+  typeof labels
 >;
+
+/** Codes of ISO 4217 in upper case, and other texts as they are. */
+const currency = label.transform((value) => currencyCode(value) ?? value).meta({ ...label.meta() });
 
 /**
  * Sections 4.2 and 4.4 without customer_id, which the customer's list has in its path. Additions are the
@@ -51,7 +57,7 @@ const commonFilters = {
   created_until: instant('upper').optional(),
   min_value_in_cents: cents().optional(),
   max_value_in_cents: cents().optional(),
-  currency: label(),
+  currency: severalOf(currency, maxTexts).optional(),
   without: namesOf(labelDimensions).optional(),
   ...tracking,
 };
@@ -99,11 +105,11 @@ export const purchaseReportParameters = z.strictObject({
   group_by: orderedNamesOf(reportDimensions, maxReportDimensions)
     .optional()
     .describe(
-      'Up to three dimensions, one of them a period such as `month`. Without it, there are totals alone. Several have commas between them. A row with `null` has the purchases without a value. `customer_type` is `new` for the first purchase of a customer with the statuses of `status`, and `returning` for others. `weekday` is 1 (Monday) to 7.',
+      'Dimensions, at most one a period such as `month`. Up to three. Without it, there are totals alone. Several have commas between them. A row with `null` has the purchases without a value. `customer_type` is `new` for the first purchase of a customer with the statuses of `status`, and `returning` for others. `weekday` is 1 (Monday) to 7.',
     ),
   order_by: reportOrder().optional(),
   limit: integer(reportLimits).describe(
-    'How many rows there are at most. `rows_truncated` says whether there were more. Totals cover all.',
+    'How many rows at most. `rows_truncated` says whether there were more. Totals cover all.',
   ),
   compare_to: oneOf(comparisons).optional(),
   ...format,
@@ -126,7 +132,7 @@ export const purchaseCohortsParameters = z.strictObject({
   group_by: oneOf(labelDimensions)
     .optional()
     .describe(
-      'Divides cohorts by this label of the first purchase. The value is in `key`, `null` without one. What customers bought since counts whatever its label.',
+      'By this label of the first purchase. The value is in `key`, `null` without one. What customers bought since counts whatever its label.',
     ),
   periods: integer(cohortPeriods),
   ...format,
@@ -147,22 +153,4 @@ function reportOrder() {
       return { by: by as ReportOrder['by'], isDescending: text.startsWith('-') };
     })
     .meta({ type: 'string', pattern: `^-?(${names.join('|')})$` });
-}
-
-type FilterParameters = Partial<Omit<z.output<typeof purchaseListParameters>, 'format'>>;
-
-/** Maps parameters to domain filters. */
-export function filtersFrom(parameters: FilterParameters): PurchaseFilters {
-  return {
-    customerId: parameters.customer_id,
-    paymentStatuses: parameters.status,
-    platforms: parameters.platform,
-    createdSince: parameters.created_since,
-    createdUntil: parameters.created_until,
-    minValueInCents: parameters.min_value_in_cents,
-    maxValueInCents: parameters.max_value_in_cents,
-    currency: parameters.currency,
-    without: parameters.without,
-    ...Object.fromEntries(trackingLabels.map((label) => [label, parameters[label]])),
-  };
 }

@@ -3,6 +3,7 @@ import { formatInstant } from '../../domain/instant.ts';
 import { TooManyPeriodsError } from '../../domain/period.ts';
 import { maxPeriods } from '../../domain/period-limit.ts';
 import { encodeId } from '../../domain/public-id.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   type DimensionValue,
   defaultMeasures,
@@ -21,7 +22,8 @@ import type { ResponseTable, TableColumn } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import { dateTime, integer, named, publicId, sum } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
-import { filtersFrom, purchaseReportParameters } from './purchase-parameters.ts';
+import { readFilters } from './purchase-filters.ts';
+import { purchaseReportParameters } from './purchase-parameters.ts';
 import { amountsSchema, currencyColumns, totalsSchema } from './purchase-totals.ts';
 
 const { currency, mixed_currencies } = totalsSchema;
@@ -146,18 +148,18 @@ export const purchaseReport: ResourceRoutes = () => [
     url: '/purchases/report',
     summary: 'Several measures by up to three dimensions, compared with an earlier period',
     description:
-      'For questions about sales: revenue, orders, new and returning customers, by campaign, ' +
-      'customer or month. Customers of rows do not add up; `totals` has their number. If ' +
-      '`rows_truncated` is true, rows are missing; `totals` cover all. If `mixed_currencies` is ' +
-      'true, amounts have no unit.',
+      'For sales: revenue, orders, new and returning customers, by campaign, customer or month. ' +
+      'Customers of rows do not add up; `totals` has their number. If `rows_truncated` is true, ' +
+      '`totals` cover more rows. If `mixed_currencies` is true, amounts have no unit.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseReportParameters,
     response: reportSchema,
     kind: 'snapshot',
     table: reportTable,
-    handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const reportQuery = queryFrom(query);
+    handle: async (request) => {
+      const { query, organizationId, purchases, signal, client } = request;
+      const reportQuery = queryFrom(query, await readFilters(request));
       const { result, asOf } = await purchases
         .report(organizationId, reportQuery, signal, client)
         .catch((error: unknown) => {
@@ -174,7 +176,7 @@ export const purchaseReport: ResourceRoutes = () => [
 
 type Parameters = z.output<typeof purchaseReportParameters>;
 
-function queryFrom(parameters: Parameters): PurchaseReportQuery {
+function queryFrom(parameters: Parameters, filters: PurchaseFilters): PurchaseReportQuery {
   const { measures = defaultMeasures, group_by: groupBy = [], compare_to: compareTo } = parameters;
   const { timezone, limit } = parameters;
   const [period, another] = groupBy.filter(isPeriodDimension);
@@ -195,7 +197,7 @@ function queryFrom(parameters: Parameters): PurchaseReportQuery {
   }
   const timeZone = timezone === 'UTC' ? undefined : timezone;
   return {
-    filters: filtersFrom(parameters),
+    filters,
     measures,
     groupBy,
     timeZone,

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { ResponseTable } from '../../http/formats/table.ts';
 import { named } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
-import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
+import { readFilters } from './purchase-filters.ts';
+import { purchaseStatsParameters } from './purchase-parameters.ts';
 import {
   amountColumns,
   amounts,
@@ -63,10 +64,12 @@ export const purchaseStats: ResourceRoutes = () => [
     response: statsSchema,
     kind: 'snapshot',
     table: statsTable,
-    handle: async ({ query, organizationId, purchases, signal, client }) => {
+    handle: async (request) => {
+      const { query, organizationId, purchases, signal, client } = request;
       const { group_by: groupBy, group_limit: groupLimit, timezone } = query;
       const timeZone = timezone === 'UTC' ? undefined : timezone;
-      const statsQuery = { filters: filtersFrom(query), groupBy, groupLimit, timeZone };
+      const filters = await readFilters(request);
+      const statsQuery = { filters, groupBy, groupLimit, timeZone };
       const { result, asOf } = await purchases.stats(organizationId, statsQuery, signal, client);
       return {
         asOf,

@@ -12,7 +12,8 @@ import type { ResponseTable } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import { dateTime, named } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
-import { filtersFrom, purchaseTimeSeriesParameters } from './purchase-parameters.ts';
+import { readFilters } from './purchase-filters.ts';
+import { purchaseTimeSeriesParameters } from './purchase-parameters.ts';
 import {
   amountColumns,
   amounts,
@@ -81,11 +82,12 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
     response: timeSeriesSchema,
     kind: 'snapshot',
     table: timeSeriesTable,
-    handle: async ({ query, organizationId, purchases, signal, client }) => {
+    handle: async (request) => {
+      const { query, organizationId, purchases, signal, client } = request;
       const { interval, timezone, week_start: weekStart } = query;
       const { group_by: groupBy, group_limit: groupLimit } = query;
       const timeZone = timezone === 'UTC' ? undefined : timezone;
-      const filters = filtersFrom(query);
+      const filters = await readFilters(request);
       const seriesQuery = { filters, interval, groupBy, groupLimit, timeZone, weekStart };
       const { result, asOf } = await purchases
         .timeSeries(organizationId, seriesQuery, signal, client)

@@ -10,11 +10,8 @@ import { type ApiRequest, type ResourceRoutes, route } from '../../http/route.ts
 import { byCreation } from '../../postgres/lists/keyset-list.ts';
 import { customer } from '../customers/customer-wire.ts';
 import { requireRecord } from '../record/record-routes.ts';
-import {
-  customerPurchaseListParameters,
-  filtersFrom,
-  purchaseListParameters,
-} from './purchase-parameters.ts';
+import { readFilters } from './purchase-filters.ts';
+import { customerPurchaseListParameters, purchaseListParameters } from './purchase-parameters.ts';
 import { purchaseTable } from './purchase-table.ts';
 import { purchaseSchema, serializePurchase } from './purchase-wire.ts';
 
@@ -30,14 +27,14 @@ export const purchases: ResourceRoutes = () => [
     url: '/purchases',
     summary: 'Purchases, newest first',
     description:
-      "Single orders. `payment_status` says whether a purchase is paid; `status` is the order's " +
-      'own. To count or sum purchases, use the report instead of pages.',
+      "`payment_status` says whether a purchase is paid; `status` is the order's own. " +
+      'To count or sum, use the report.',
     path: z.strictObject({}),
     query: purchaseListParameters,
     response: purchaseListSchema,
     kind: 'snapshot',
     table: purchaseListTable,
-    handle: (request) => listPurchases(request, filtersFrom(request.query)),
+    handle: async (request) => listPurchases(request, await readFilters(request)),
   }),
 
   route({
@@ -73,11 +70,10 @@ export const customerPurchases: ResourceRoutes = (services) => [
     table: purchaseListTable,
     require: async ({ path, organizationId, signal }) =>
       requireRecord(services, customer, organizationId, path.customer_id, signal),
-    handle: (request) =>
-      listPurchases(request, {
-        ...filtersFrom(request.query),
-        customerId: request.path.customer_id,
-      }),
+    handle: async (request) => {
+      const filters = await readFilters(request);
+      return listPurchases(request, { ...filters, customerId: request.path.customer_id });
+    },
   }),
 ];
 

@@ -17,14 +17,14 @@ const conditions: FilterConditions<IsMatching> = {
   createdUntil: (until) => (purchase) => purchase.created_at <= until,
   minValueInCents: (cents) => (purchase) => purchase.purchase_value_in_cents >= cents,
   maxValueInCents: (cents) => (purchase) => purchase.purchase_value_in_cents <= cents,
-  currency: (value) => (purchase) => purchase.currency === value,
+  currency: (values) => (purchase) => isAnyOf(purchase.currency, values),
   without: (dimensions) => (purchase) =>
     dimensions.every((dimension) => purchase[labelOfDimension(dimension)] === null),
-  utm_source: (value) => (purchase) => purchase.utm_source === value,
-  utm_medium: (value) => (purchase) => purchase.utm_medium === value,
-  utm_campaign: (value) => (purchase) => purchase.utm_campaign === value,
-  utm_content: (value) => (purchase) => purchase.utm_content === value,
-  utm_term: (value) => (purchase) => purchase.utm_term === value,
+  utm_source: (values) => (purchase) => isAnyOf(purchase.utm_source, values),
+  utm_medium: (values) => (purchase) => isAnyOf(purchase.utm_medium, values),
+  utm_campaign: (values) => (purchase) => isAnyOf(purchase.utm_campaign, values),
+  utm_content: (values) => (purchase) => isAnyOf(purchase.utm_content, values),
+  utm_term: (values) => (purchase) => isAnyOf(purchase.utm_term, values),
 };
 
 const isAnyOf = (value: string | null, wanted: readonly string[]): boolean =>
