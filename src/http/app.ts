@@ -148,6 +148,7 @@ function registerKeyRoutes(app: FastifyInstance, options: AppOptions, parts: Key
       call: createRouteCaller(serveOptions),
       report: (error, request) => reportError(failures, error, request),
       countUnread: serveOptions.countUnread,
+      corsOrigins: options.corsOrigins,
     });
   });
 }

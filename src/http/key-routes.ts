@@ -12,6 +12,8 @@ export type RouteAccess = {
   /** Logs and counts an error as of a request. Returns what the client sees of it. */
   readonly report: (error: unknown, request: FastifyRequest) => ApiError;
   readonly countUnread: CountUnread;
+  /** Of other sites whose pages may call the API. */
+  readonly corsOrigins: readonly string[];
 };
 
 /** Registers routes outside /v1. As under /v1, each request passes the key check and counts once. */

@@ -1,4 +1,3 @@
-import { parseInstant } from '../domain/instant.ts';
 import { labelDimensions } from '../domain/purchase-query.ts';
 import type { Route } from '../http/route.ts';
 import { textsAreData } from './notes/notes.ts';
@@ -19,18 +18,26 @@ type Counts = {
   readonly rows_truncated: boolean;
 };
 
+/** A time series by one interval. */
+type Series = {
+  readonly series: readonly {
+    readonly periods: readonly { readonly starts_at: string; readonly purchase_count: number }[];
+  }[];
+};
+
 /** More of a label's values are a report of its own. */
 const maxValues = 10;
 
 export const aboutDescription =
-  'The organization, the payment statuses, currencies and other labels that occur, the first and last purchase, ' +
-  'and what the numbers mean. Call it before other tools: filters compare texts exactly.';
+  'Which payment statuses, currencies and other labels occur, the first and last purchase, and what the numbers ' +
+  'mean. Call it before other tools: filters compare texts exactly.';
 
 /** What an agent must know before it asks, from routes that exist. The instant is the earliest of its parts. */
 export function createAbout(routes: readonly Route[]) {
   const me = routeAt(routes, '/me');
   const report = routeAt(routes, '/purchases/report');
   const list = routeAt(routes, '/purchases');
+  const series = routeAt(routes, '/purchases/timeseries');
   return async (read: ReadRoute) => {
     const instants: bigint[] = [];
     const readAny = async <Response>(route: Route, query: Record<string, string>) => {
@@ -61,7 +68,7 @@ export function createAbout(routes: readonly Route[]) {
       object: 'about_this_data',
       organization,
       purchase_count: totals.purchase_count,
-      first_purchase_day: await firstDay(count),
+      first_purchase_day: await firstDay((query) => readAny<Series>(series, query)),
       last_purchase_at: last.data[0]?.created_at ?? null,
       labels,
     };
@@ -70,28 +77,23 @@ export function createAbout(routes: readonly Route[]) {
   };
 }
 
-/** The UTC day of the first purchase, such as 2026-01-31; null without purchases. */
+/**
+ * The UTC day of the first purchase, such as 2026-01-31; null without purchases. A time series without groups has
+ * enough periods for all years.
+ */
 async function firstDay(
-  count: (query: Record<string, string>) => Promise<Counts>,
+  read: (query: Record<string, string>) => Promise<Series>,
 ): Promise<string | null> {
-  const months = await count({ group_by: 'month', order_by: 'month', limit: '1' });
-  const month = months.rows[0]?.month;
-  if (typeof month !== 'string') return null;
-  const days = await count({
-    group_by: 'day',
-    order_by: 'day',
-    limit: '31',
-    created_since: month,
-    created_until: endOfMonth(month),
+  const first = async (query: Record<string, string>) =>
+    (await read(query)).series[0]?.periods.find(({ purchase_count }) => purchase_count > 0);
+  const year = (await first({ interval: 'year' }))?.starts_at.slice(0, 4);
+  if (year === undefined) return null;
+  const day = await first({
+    interval: 'day',
+    created_since: `${year}-01-01T00:00:00Z`,
+    created_until: `${year}-12-31T23:59:59.999999Z`,
   });
-  const first = days.rows.find((row) => row.purchase_count > 0);
-  return first === undefined ? null : String(first.day).slice(0, 10);
-}
-
-function endOfMonth(month: string): string {
-  const start = new Date(Number((parseInstant(month, 'up') as bigint) / 1000n));
-  start.setUTCMonth(start.getUTCMonth() + 1);
-  return `${new Date(start.getTime() - 1).toISOString().slice(0, -1)}999Z`;
+  return day?.starts_at.slice(0, 10) ?? null;
 }
 
 export const aboutNotes: readonly string[] = [

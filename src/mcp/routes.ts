@@ -25,6 +25,10 @@ export const mcp: KeyRoutes = (app, access) => {
   app.route({
     method: 'POST',
     url,
+    onRequest: async (request, reply) => {
+      requireAllowedOrigin(request, access.corsOrigins);
+      return isEncoded(request) ? refuseEncoding(request, reply) : undefined;
+    },
     handler: async (request, reply) => {
       const message = readMessage(request);
       const exchange: Exchange = { request, reply };
@@ -44,16 +48,45 @@ export const mcp: KeyRoutes = (app, access) => {
   });
 };
 
-function refuseMethod(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const error = new ApiError('invalid_request', `${url} takes POST only.`);
+const refuseMethod = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+  refuse(request, reply.code(405).header('Allow', 'POST'), `${url} takes POST only.`);
+
+const isEncoded = ({ headers }: FastifyRequest): boolean =>
+  !/^(identity)?$/i.test(headers['content-encoding']?.trim() ?? '');
+
+const refuseEncoding = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+  refuse(
+    request,
+    reply.code(415).header('Accept-Encoding', 'identity'),
+    'The body must have no Content-Encoding.',
+  );
+
+/** With a status that the errors of /v1 do not have. */
+function refuse(request: FastifyRequest, reply: FastifyReply, message: string): FastifyReply {
+  const error = new ApiError('invalid_request', message);
   return reply
-    .code(405)
-    .header('Allow', 'POST')
     .type('application/json; charset=utf-8')
     .send(JSON.stringify(errorBody(error, request.id)));
 }
 
-function readMessage({ body }: FastifyRequest): object {
+/** The protocol requires it: a page of another site must not reach the tools through its reader's browser. */
+function requireAllowedOrigin(
+  { headers: { origin }, host }: FastifyRequest,
+  allowed: readonly string[],
+): void {
+  if (origin === undefined || allowed.includes(origin)) return;
+  const own = /^https?:\/\/(.+)$/i.exec(origin)?.[1];
+  if (own?.toLowerCase() === host.toLowerCase()) return;
+  throw new ApiError(
+    'permission_denied',
+    'Pages of this Origin may not use the tools: it is not in CORS_ORIGINS.',
+  );
+}
+
+/** A message as far as it is read before the SDK does. */
+type Message = { readonly params?: { readonly arguments?: unknown } | null };
+
+function readMessage({ body }: FastifyRequest): Message {
   if (typeof body !== 'string') {
     throw new ApiError('invalid_request', `POST ${url} takes application/json.`);
   }
@@ -67,7 +100,16 @@ function readMessage({ body }: FastifyRequest): object {
   if (Array.isArray(message) || typeof message !== 'object' || message === null) {
     throw new ApiError('invalid_request', 'The body must be one JSON-RPC message, not a batch.');
   }
-  return message;
+  return withoutNulls(message);
+}
+
+/** Some clients send null for `params` and `arguments` that they leave out, which the SDK refuses. */
+function withoutNulls(message: Message): Message {
+  const { params, ...others } = message;
+  if (params === null) return others;
+  if (params?.arguments !== null) return message;
+  const { arguments: _none, ...rest } = params;
+  return { ...others, params: rest };
 }
 
 /** The request as the SDK reads it. The key stays here. */

@@ -142,6 +142,88 @@ describe('a body', () => {
   });
 });
 
+describe('a message', () => {
+  it('may have null for params and arguments that it leaves out', async ({ post }) => {
+    const message = (method: string, params: unknown) =>
+      JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const listed = (await post(message('tools/list', null))).json();
+    expect(listed.result.tools.length).toBeGreaterThan(5);
+    const params = { name: 'list_segments', arguments: null };
+    const called = (await post(message('tools/call', params))).json();
+    expect(called.result.structuredContent).toMatchObject({ has_more: false });
+  });
+});
+
+describe('an Origin', () => {
+  it('is refused if it is of another site', async ({ startApi, shop }) => {
+    const { app } = await startApi({ corsOrigins: ['https://app.example.com'] });
+    const statusOf = async (origin: string, host = 'api.example:3000') => {
+      const authorization = `Bearer ${shop.secret}`;
+      const headers = { authorization, origin, host, 'content-type': 'application/json' };
+      const response = await app.inject({ method: 'POST', url: '/mcp', payload: ping, headers });
+      if (response.statusCode === 403) expectRefusal(response, 'permission_denied');
+      return response.statusCode;
+    };
+    for (const origin of [
+      'https://app.example.com',
+      'http://api.example:3000',
+      'https://API.example:3000',
+    ]) {
+      expect(await statusOf(origin), origin).toBe(200);
+    }
+    for (const origin of [
+      'null',
+      'https://evil.example',
+      'http://api.example',
+      'api.example:3000',
+      '',
+    ]) {
+      expect(await statusOf(origin), origin).toBe(403);
+    }
+    expect(await statusOf('null', 'null')).toBe(403);
+  });
+});
+
+describe('a body that the client sends after 100 Continue', () => {
+  const head = (authorization: string) =>
+    `POST /mcp HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${authorization}\r\nConnection: close\r\n` +
+    `Content-Type: application/json\r\nContent-Length: ${ping.length}\r\nExpect: 100-continue\r\n\r\n`;
+
+  it('is requested after the key check', async ({ clientOfApi, shop }) => {
+    const socket = clientOfApi.openSocket(head(shop.secret));
+    const received: Buffer[] = [];
+    for await (const part of socket) {
+      if (received.length === 0) socket.write(ping);
+      received.push(part);
+    }
+    expect(String(Buffer.concat(received))).toMatch(
+      /^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 OK/,
+    );
+  });
+
+  it('is not requested without a valid key', async ({ clientOfApi }) => {
+    const [response, ...others] = await clientOfApi.sendBytes(head('crm_live_x'));
+    expect(response?.status).toBe(401);
+    expect(others).toEqual([]);
+  });
+});
+
+it('a Content-Encoding that is not understood is 415', async ({ post }) => {
+  for (const encoding of ['gzip', 'br', 'identity, gzip']) {
+    const response = await post(ping, { 'content-encoding': encoding });
+    expect(response.statusCode).toBe(415);
+    expect(response.json().error.type).toBe('invalid_request');
+    expect(response.headers['accept-encoding']).toBe('identity');
+  }
+  expect((await post(ping, { 'content-encoding': 'identity' })).statusCode).toBe(200);
+});
+
+it('documents of other protocols are 404', async ({ api }) => {
+  for (const path of ['oauth-protected-resource', 'oauth-authorization-server/mcp', '']) {
+    expectRefusal(await api.get(`/.well-known/${path}`), 'not_found');
+  }
+});
+
 it('other methods than POST are 405', async ({ api, shop }) => {
   const url = `${await originOf(api)}/mcp`;
   for (const method of ['GET', 'DELETE', 'PUT']) {

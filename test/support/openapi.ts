@@ -80,11 +80,12 @@ export function createConformance({ paths, components }: Description): Check {
 }
 
 /**
- * Whether a response is of JSON-RPC, which OpenAPI does not describe, or refuses the method. Errors of a request
+ * Whether a response is of JSON-RPC, which OpenAPI does not describe, or refuses the method or the encoding. Errors of a request
  * before that are those of other routes.
  */
 const isMessage = ({ status, body }: ReceivedResponse): boolean =>
   status === 405 ||
+  status === 415 ||
   (status === 202 && body === '') ||
   body.startsWith('{"jsonrpc":"2.0"') ||
   /"jsonrpc":"2.0"[^{}]*}$/.test(body);

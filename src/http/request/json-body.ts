@@ -19,6 +19,11 @@ export function readJsonBodies(app: FastifyInstance, maxBytes: number): void {
   app.addHook('onRoute', (route) => {
     route.config = { ...route.config, readsBody: true };
   });
+  app.addHook('preParsing', ({ headers, raw: { httpVersion } }, { raw }, payload, done) => {
+    // After the key check. Other expectations are refused before.
+    if (headers.expect !== undefined && httpVersion === '1.1') raw.writeContinue();
+    done(null, payload);
+  });
   app.addHook('preHandler', (request, reply, done) => {
     if (typeof request.body === 'string') watchResponse(request, reply);
     done();

@@ -82,7 +82,7 @@ export function refuseUnsupported(server: Server): void {
     socket.resume();
     refuseMalformed(socket, false);
   });
-  // Node would request the body with 100 Continue.
+  // Node would request the body with 100 Continue, before the key check.
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     server.emit('request', request, response);
   });

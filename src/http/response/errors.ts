@@ -64,5 +64,7 @@ export const notFound = (resource: string, details: { readonly asOf?: bigint } =
 
 export function unknownRoute({ method, url }: { method: string; url: string }): ApiError {
   const path = url.split('?', 1)[0]?.slice(0, 256);
-  return new ApiError('invalid_request', `There is no ${method} ${path} here.`);
+  // Clients of other protocols look for documents there, and only 404 tells them that there is none (RFC 8615).
+  const type = path?.startsWith('/.well-known/') ? 'not_found' : 'invalid_request';
+  return new ApiError(type, `There is no ${method} ${path} here.`);
 }
