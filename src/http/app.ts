@@ -38,6 +38,7 @@ import type { ResourceRoutes, Route } from './route.ts';
 import { createRouteCaller, serve } from './serve.ts';
 import { closeStalledConnections, limitConnections } from './server/connections.ts';
 import { closeConnectionsAtShutdown } from './server/graceful-shutdown.ts';
+import { serveHalfClosedConnections } from './server/half-closed-connections.ts';
 import { health } from './server/health.ts';
 import { trackResponses } from './server/responses-in-flight.ts';
 import type { Services } from './services.ts';
@@ -88,6 +89,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.server.maxHeadersCount = 0;
   refuseUnsupported(app.server);
   closeStalledConnections(app.server);
+  serveHalfClosedConnections(app.server);
   limitConnections(app.server, {
     perAddress: options.connectionsPerAddress,
     exempt: trustedProxies,

@@ -63,3 +63,31 @@ describe('a client disconnect', () => {
     },
   );
 });
+
+describe('a client that ends its side of the connection after the request', () => {
+  it.for(['/v1/tags', '/v1/purchases', '/v1/purchases/stats', '/v1/purchases/export?format=csv'])(
+    'gets its response, however long that takes: %s',
+    async (url, { database, client, shop, untilWaiting }) => {
+      const unlock = await lockTables(database.pool, url === '/v1/tags' ? 'tags' : 'purchases');
+      const socket = client.openSocket(requestOf(url, shop));
+      await untilWaiting(1);
+      const received: string[] = [];
+      socket.setEncoding('latin1').on('data', (part: string) => received.push(part));
+      socket.end();
+      // The server has seen the end of the request.
+      while (!received.join('').includes('100 Continue')) await sleep(10);
+      await unlock();
+      await new Promise((resolve) => socket.once('end', resolve));
+      expect(received.join('')).toMatch(/^(HTTP\/1\.1 100 Continue\r\n\r\n)+HTTP\/1\.1 200 OK\r\n/);
+    },
+  );
+
+  it('gets the responses to all of its requests', async ({ client, shop }) => {
+    const bytes = ['/v1/tags', '/v1/purchases/stats', '/v1/me'].map((url) => requestOf(url, shop));
+    const socket = client.openSocket(bytes.join(''));
+    socket.end();
+    const received: string[] = [];
+    for await (const part of socket) received.push(String(part));
+    expect(received.join('').match(/HTTP\/1\.1 200 OK/g)).toHaveLength(3);
+  });
+});

@@ -24,7 +24,7 @@ export type SocketClient = {
   /**
    * Sends bytes (one character a byte) on a new connection, and returns the responses after the
    * server has closed it. `endAfterMs` ends the client's side after this time, because the server
-   * may wait for more bytes. The server then drops responses that it has not sent.
+   * may wait for more bytes.
    */
   sendBytes(bytes: string, options?: { endAfterMs?: number }): Promise<SocketResponse[]>;
   /** Sends bytes on a new connection, and returns its socket. The response is not checked. */
