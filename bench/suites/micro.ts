@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import { Bench as TimedRun } from 'tinybench';
 import { decodeId, encodeId } from '../../src/domain/public-id.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { parseQueryString, readParameters } from '../../src/http/request/parameters.ts';
+import { parseQueryString, readParameters } from '../../src/http/request/read-parameters.ts';
 import { entityTag } from '../../src/http/response/etag.ts';
 import { writeExactly } from '../../src/http/response/exact-numbers.ts';
 import { serializerSchema } from '../../src/http/response/wire.ts';

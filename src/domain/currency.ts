@@ -17,7 +17,10 @@ export const digitsByCurrency: Readonly<Record<string, MinorDigits>> = Object.fr
   ),
 );
 
-/** The decimal digits of amounts, which are in the smallest unit of their currency. Codes in lower case are unknown. */
+/**
+ * The decimal digits of amounts, which are in the smallest unit of their currency. A code in lower case is
+ * unknown.
+ */
 export const minorDigits = (currency: string | null): MinorDigits =>
   // Currencies are open text in the data, such as `constructor`.
   currency !== null && Object.hasOwn(digitsByCurrency, currency)

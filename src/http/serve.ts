@@ -14,7 +14,7 @@ import {
   readApiRequest,
 } from './request/api-request.ts';
 import { type MinimumFreshness, readFreshnessRequirement } from './request/minimum-freshness.ts';
-import { parseQueryString, queryStringOf } from './request/parameters.ts';
+import { parseQueryString, queryStringOf } from './request/read-parameters.ts';
 import { conditional, matchesTag } from './response/etag.ts';
 import { type ExportOptions, sendExport } from './response/export.ts';
 import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';

@@ -1,6 +1,6 @@
 import type { DescribedParameter } from '../http/openapi/parameters.ts';
 import type { GivenParameters } from '../http/request/api-request.ts';
-import { readParameters } from '../http/request/parameters.ts';
+import { readParameters } from '../http/request/read-parameters.ts';
 import { ApiError } from '../http/response/errors.ts';
 import { digitsOf, isText } from '../http/response/exact-numbers.ts';
 import type { Route } from '../http/route.ts';

@@ -37,6 +37,7 @@ describe('the link to the next page', () => {
     );
     await worker.syncAll();
   });
+
   /** The URL of the next page, from the header Link as in RFC 8288 and RFC 3986. */
   const nextOf = ({ headers }: { headers: Record<string, unknown> }, url: string) => {
     if (headers.link === undefined) return null;
@@ -78,6 +79,20 @@ describe('the link to the next page', () => {
     expect((await readAll(rewritten)).ids).toEqual((await readAll(second)).ids);
     const [all, pages] = [await readIds(api, shop.secret, '/v1/customers?sort=updated'), 3];
     expect(await readAll(url)).toEqual({ ids: all, pages });
+  });
+
+  it('keeps all values of a parameter that is given several times', async ({
+    database,
+    worker,
+    readAll,
+  }) => {
+    await database.pool.query("update purchases set utm_content = 'b,c' where id % 2 = 0");
+    await database.pool.query("update purchases set utm_content = 'a' where id % 2 = 1");
+    await worker.syncAll();
+    const url = '/v1/purchases?limit=2&utm_content=a';
+    const { ids } = await readAll(url);
+    expect(ids.length).toBeLessThan(6);
+    expect((await readAll(`${url}&utm_content=b,c`)).ids).toHaveLength(9);
   });
 
   it('escapes the parameters', async ({ database, getPage, readAll }) => {

@@ -128,6 +128,17 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
           .map((line) => centsOf(JSON.parse(line))),
       ).toEqual([10]);
     }
+    const tagOf = async (query: string) =>
+      (await shop.get(`/v1/purchases/stats?${query}`)).headers.etag;
+    const both = await tagOf('utm_source=google&utm_source=facebook');
+    expect(await tagOf('utm_source=facebook&utm_source=google')).toBe(both);
+    for (const query of [
+      'utm_source=google',
+      'utm_source=facebook',
+      'utm_source=google,facebook',
+    ]) {
+      expect(await tagOf(query)).not.toBe(both);
+    }
     // All purchases are of one customer, and the first one is of google.
     const cohorts = async (query: string) =>
       (await shop.get(`/v1/purchases/cohorts?${query}`)).json().rows.length;

@@ -6,7 +6,12 @@ import { ApiError, unknownRoute } from '../response/errors.ts';
 import type { ApiRequest, Route } from '../route.ts';
 import { signalOf } from './client-disconnect.ts';
 import { readSpreadsheetOptions } from './format-parameters.ts';
-import { type GivenValues, parseQueryString, queryStringOf, readParameters } from './parameters.ts';
+import {
+  type GivenValues,
+  parseQueryString,
+  queryStringOf,
+  readParameters,
+} from './read-parameters.ts';
 import { refuseBody } from './request-body.ts';
 
 /** The texts of a request's parameters. */

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { type SpreadsheetOptions, spreadsheetOptions } from '../formats/spreadsheet.ts';
 import { ApiError } from '../response/errors.ts';
-import { type GivenValues, oneOf, zoneName } from './parameters.ts';
+import { oneOf, zoneName } from './parameters.ts';
+import type { GivenValues } from './read-parameters.ts';
 
 /**
  * `format`, and the options of `csv_excel`, of a route with these formats. A route whose results depend

@@ -4,7 +4,8 @@ import { formatInstant } from '../../domain/instant.ts';
 import type { PurchaseReader } from '../../domain/purchase-engine.ts';
 import { ApiError } from '../response/errors.ts';
 import { signalOf } from './client-disconnect.ts';
-import { instant, readParameters } from './parameters.ts';
+import { instant } from './parameters.ts';
+import { readParameters } from './read-parameters.ts';
 
 /** The request header with the instant that the response must show. */
 export const minimumAsOfHeader = 'X-Min-Data-As-Of';
