@@ -158,7 +158,7 @@ describe.each(modes)('a client that connects by %s', (mode) => {
 });
 
 describe('a tool', () => {
-  it.for([
+  it.for<[string, string]>([
     ['1900-01-01T00:00:00Z', '1900-01-01'],
     ['1899-12-31T23:59:59.999999Z', '1899-12-31'],
     ['0001-01-01T00:00:00Z', '0001-01-01'],
