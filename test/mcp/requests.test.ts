@@ -236,24 +236,6 @@ it('other methods than POST are 405', async ({ api, shop }) => {
   }
 });
 
-describe('a failure', () => {
-  it.for(modes)(
-    'of the service is an error without details, for a client that connects by %s',
-    async (mode, { connect, database, recorded: { lines } }) => {
-      const agent = await connect({ mode });
-      await database.pool.query('alter table segments rename to hidden');
-      try {
-        const error = await agent.fail('list_segments', {});
-        expect(error.text).toMatch(/^Something went wrong on our side/);
-      } finally {
-        await database.pool.query('alter table hidden rename to segments');
-      }
-      expect(lines.some((line) => line.includes('request failed'))).toBe(true);
-      expect(lines.some((line) => line.includes('"route":"/mcp"'))).toBe(true);
-    },
-  );
-});
-
 describe('a client that cancels a call', () => {
   it('leaves no statement running', async ({
     connect,
@@ -296,4 +278,23 @@ describe('a client that cancels a call', () => {
     socket.destroy();
     await untilWaiting(0);
   });
+});
+
+// Last, because the log sums up failures some time after they happen.
+describe('a failure', () => {
+  it.for(modes)(
+    'of the service is an error without details, for a client that connects by %s',
+    async (mode, { connect, database, recorded: { lines } }) => {
+      const agent = await connect({ mode });
+      await database.pool.query('alter table segments rename to hidden');
+      try {
+        const error = await agent.fail('list_segments', {});
+        expect(error.text).toMatch(/^Something went wrong on our side/);
+      } finally {
+        await database.pool.query('alter table hidden rename to segments');
+      }
+      expect(lines.some((line) => line.includes('request failed'))).toBe(true);
+      expect(lines.some((line) => line.includes('"route":"/mcp"'))).toBe(true);
+    },
+  );
 });
