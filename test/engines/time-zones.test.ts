@@ -2,7 +2,7 @@ import { describe, expect } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { zoneOffsets } from '../../src/domain/time-zone.ts';
-import { createInstance } from '../../src/duckdb/connection.ts';
+import { createInstance, withDuckDBConnection } from '../../src/duckdb/connection.ts';
 import { createPeriodTables } from '../../src/engines/duckdb/calendar/period-tables.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { test as it } from '../support/fixtures.ts';
@@ -118,10 +118,10 @@ describe('a day in a time zone', () => {
     const [sorted, purchases] = [dense(), instants.dense.length];
     const [since, until] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
     const instance = await createInstance({ ...smallest, spillDirectory: directory });
-    const table = await createPeriodTables(instance).covering(
-      { interval: 'day', timeZone },
-      { since, until },
-      purchases,
+    const table = await withDuckDBConnection(instance, (connection) =>
+      createPeriodTables(instance)
+        .of(connection)
+        .covering({ interval: 'day', timeZone }, { since, until }, purchases),
     );
     instance.closeSync();
     const offsets = await zoneOffsets(timeZone, since, until);

@@ -19,7 +19,7 @@ import { bytesOf } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import type { QueryQueueOptions } from '../query-queue.ts';
-import { createPeriodTables } from './calendar/period-tables.ts';
+import { createPeriodTables, type SharedPeriodTables } from './calendar/period-tables.ts';
 import { findPurchase, listPurchases } from './list/list.ts';
 import type { CachedLists } from './list/list-cache.ts';
 import type { Generation } from './serving/generation.ts';
@@ -67,12 +67,16 @@ export type DuckDBEngine = PurchaseEngine & {
   };
 };
 
+/** The context of all queries. */
+type SharedContext = Omit<QueryContext, 'periodTables'>;
+
 /** The resources of one DuckDB instance. */
 type EngineParts = {
   readonly instance: DuckDBInstance;
   readonly queries: QueryPool;
   readonly organizations: ServedOrganizations;
-  readonly context: QueryContext;
+  readonly periodTables: SharedPeriodTables;
+  readonly context: SharedContext;
   close(): Promise<void>;
 };
 
@@ -153,8 +157,8 @@ async function openParts(
     instance,
     queries,
     organizations,
+    periodTables: createPeriodTables(instance),
     context: {
-      periodTables: createPeriodTables(instance),
       minPurchasesForFirsts: options.minPurchasesForFirsts ?? defaultMinPurchasesForFirsts,
       maxReportGroups: options.maxReportGroups ?? maxReportGroups,
     },
@@ -201,10 +205,10 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         query: Query,
         context: QueryContext,
       ) => Promise<Result>,
-      optionsOf: (query: Query, context: QueryContext) => UseOptions = () => ({}),
+      optionsOf: (query: Query, context: SharedContext) => UseOptions = () => ({}),
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client) =>
-      withParts(({ queries, organizations, context }) =>
+      withParts(({ queries, organizations, periodTables, context }) =>
         queries.run({ organizationId, name: client }, signal, (connection) =>
           organizations.withEviction(() =>
             organizations.use(
@@ -212,7 +216,10 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
               source,
               connection,
               async (lease) => ({
-                result: await read(connection, lease, query, context),
+                result: await read(connection, lease, query, {
+                  ...context,
+                  periodTables: periodTables.of(connection),
+                }),
                 asOf: lease.asOf,
               }),
               optionsOf(query, context),

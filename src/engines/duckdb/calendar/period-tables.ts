@@ -1,7 +1,12 @@
-import type { DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { isOfMonths, type PeriodCalendar, periodOffsets } from '../../../domain/period.ts';
+import {
+  arePeriodsInOrder,
+  isOfMonths,
+  type PeriodCalendar,
+  periodOffsets,
+} from '../../../domain/period.ts';
 import { withDuckDBConnection } from '../../../duckdb/connection.ts';
 import {
   beginOfQuarterHour,
@@ -17,13 +22,21 @@ import { areInQuarterHours, localPeriod } from './local-time.ts';
  * computed for each of ten million purchases, weeks take 1.4 times as long, weeks of Berlin 2.4 times, and
  * its months 3.5 times.
  */
+export type SharedPeriodTables = {
+  /** The tables for the transaction that is open on a connection. */
+  of(connection: DuckDBConnection): PeriodTables;
+};
+
+/**
+ * The period tables that one transaction sees. A transaction sees no table that is created or replaced after
+ * its first use of their database, so it gets only tables of that time.
+ */
 export type PeriodTables = {
   /**
    * The table of a calendar's periods, as SQL, with all quarters of an hour within the bounds. Its columns
    * are that of `creationQuarter`, `period` (domain/period.ts) and `period_begin`, the first quarter of the
-   * period. Null if arithmetic takes less time for this number of purchases within the bounds, and if
-   * periods do not consist of quarters. A transaction that has read one of these tables does not see
-   * tables that are created later.
+   * period. Null if arithmetic takes less time for this number of purchases within the bounds, if periods do
+   * not consist of quarters or are not in the order of time, and if the transaction does not see the table.
    */
   covering(calendar: PeriodCalendar, bounds: TimeBounds, purchases: number): Promise<Sql | null>;
 };
@@ -47,13 +60,22 @@ type Table = Quarters & { readonly name: string };
 const catalog = 'period_tables';
 const { name: quarterColumn } = creationQuarter;
 
-/** Joins purchases with the periods of their quarters of an hour. */
-export const joinPeriods = (table: Sql): Sql =>
-  sql`join ${table} as period_of_quarter using (${raw(quarterColumn)})`;
+/**
+ * Joins purchases with the period of their quarter of an hour, and with `first_quarter`. A purchase is its
+ * customer's first one since the quarter `since` in its period if the previous one is before `first_quarter`.
+ * The previous quarter of a purchase without a previous one may be within its period (previous-purchases.ts).
+ */
+export const joinPeriods = (table: Sql, since = 0): Sql =>
+  sql`join (
+      select *, greatest(period_begin, ${raw(String(since))}) as first_quarter from ${table}
+    ) as period_of_quarter using (${raw(quarterColumn)})`;
 
-export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
+/** `previous` is the quarter of an hour of the customer's previous purchase. */
+export const isFirstInPeriod = (previous: Sql): Sql => sql`${previous} < first_quarter`;
+
+export function createPeriodTables(instance: DuckDBInstance): SharedPeriodTables {
   const tables = new Map<string, Table>();
-  /** Tables are created one at a time, because each creation may replace a table. */
+  /** One at a time: each creation may replace a table, and none is created while a transaction begins to see them. */
   const queue = new PQueue({ concurrency: 1 });
 
   const make = async (
@@ -72,31 +94,43 @@ export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
     }
     const [since, last] = [from, until - 1].map(beginOfQuarterHour) as [bigint, bigint];
     const offsets = await periodOffsets(calendar, since, last);
-    if (!areInQuarterHours(offsets)) return null;
+    if (!areInQuarterHours(offsets) || !arePeriodsInOrder(calendar.interval, offsets)) return null;
     const table = { name: known?.name ?? `${catalog}.period_${tables.size}`, from, until };
     await create(instance, table, localPeriod(calendar.interval, offsets, raw('quarter')));
     tables.set(key, table);
     return table;
   };
 
-  return {
-    async covering(calendar, { since, until }, purchases) {
-      const [first, last] = [quarterHourOf(since), quarterHourOf(until)];
-      const isWithin = raw(`${quarterColumn} between ${first} and ${last}`);
-      const quarters = roundedOut(first, last);
-      const offsets = await periodOffsets(calendar, since, until);
-      if (quarters === null || !areInQuarterHours(offsets)) return null;
-      const isSimple = !isOfMonths(calendar.interval) && offsets.length === 1;
-      const minimum = minPurchasesPerQuarter[isSimple ? 'ofSimpleCalendars' : 'ofOthers'];
-      const { interval, timeZone = '', weekStart = '' } = calendar;
-      const key = `${interval} ${timeZone} ${weekStart}`;
-      const maxQuarters = purchases / minimum;
-      if (lengthOf(quarters) > maxQuarters) return null;
-      const maxLength = Math.min(maxUnused * maxQuarters, maxQuartersOfTable);
-      const table = await queue.add(() => make(key, calendar, quarters, maxLength));
-      return table && sql`(select * from ${raw(table.name)} where ${isWithin})`;
-    },
+  const createView = (connection: DuckDBConnection): PeriodTables => {
+    /** The tables that the transaction sees; null before it has used their database. */
+    let seen: ReadonlyMap<string, Table> | null = null;
+    return {
+      async covering(calendar, { since, until }, purchases) {
+        const [first, last] = [quarterHourOf(since), quarterHourOf(until)];
+        const isWithin = raw(`${quarterColumn} between ${first} and ${last}`);
+        const quarters = roundedOut(first, last);
+        const offsets = await periodOffsets(calendar, since, until);
+        if (quarters === null || !areInQuarterHours(offsets)) return null;
+        const isSimple = !isOfMonths(calendar.interval) && offsets.length === 1;
+        const minimum = minPurchasesPerQuarter[isSimple ? 'ofSimpleCalendars' : 'ofOthers'];
+        const { interval, timeZone = '', weekStart = '' } = calendar;
+        const key = `${interval} ${timeZone} ${weekStart}`;
+        const maxQuarters = purchases / minimum;
+        if (lengthOf(quarters) > maxQuarters) return null;
+        const maxLength = Math.min(maxUnused * maxQuarters, maxQuartersOfTable);
+        await queue.add(async () => {
+          const made = await make(key, calendar, quarters, maxLength);
+          if (made === null || seen !== null) return;
+          await connection.run(`from ${made.name} limit 0`);
+          seen = new Map(tables);
+        });
+        const table = seen?.get(key);
+        const isSeen = table !== undefined && table.from <= first && last < table.until;
+        return isSeen ? sql`(select * from ${raw(table.name)} where ${isWithin})` : null;
+      },
+    };
   };
+  return { of: createView };
 }
 
 /**

@@ -4,7 +4,7 @@ import { maxPeriodsOf, type PeriodsQuery } from '../../../domain/purchase-query.
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
 import { type FirstPurchases, firstPurchases } from '../statistics/first-purchases.ts';
 import { areInQuarterHours, localPeriod, localUnits, unitKey, unitOf } from './local-time.ts';
-import { joinPeriods, type PeriodTables } from './period-tables.ts';
+import { isFirstInPeriod, joinPeriods, type PeriodTables } from './period-tables.ts';
 
 /** The periods of a time series, as SQL (domain/period.ts). */
 export type Periods = {
@@ -66,9 +66,7 @@ export async function periodsOf(
   return {
     ...computed,
     period: raw('period'),
-    joined: joinPeriods(
-      sql`(select *, greatest(period_begin, ${raw(String(since))}) as first_quarter from ${table})`,
-    ),
-    firsts: { ...first, cutPeriod, isFirstInPeriod: sql`${previous} < first_quarter` },
+    joined: joinPeriods(table, since),
+    firsts: { ...first, cutPeriod, isFirstInPeriod: isFirstInPeriod(previous) },
   };
 }

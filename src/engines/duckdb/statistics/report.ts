@@ -1,7 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import {
-  arePeriodsInOrder,
   intervalLengths,
   intervalMonths,
   isOfMonths,
@@ -32,7 +31,7 @@ import { purchaseReport as report } from '../../report/report.ts';
 import type { ReportReader, SideQuery } from '../../report/report-reader.ts';
 import type { DimensionSql, Side } from '../../report/statement.ts';
 import { localPeriod, localUnits, unitKey, unitOf } from '../calendar/local-time.ts';
-import { joinPeriods } from '../calendar/period-tables.ts';
+import { isFirstInPeriod, joinPeriods } from '../calendar/period-tables.ts';
 import { purchasesMatching } from '../filters.ts';
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
 import { dialect, purchaseParts } from './purchase-parts.ts';
@@ -107,9 +106,9 @@ async function cohortSource(
       purchases: sql`${purchases} as purchase ${period.joined ?? empty}`,
       condition: condition ?? sql`false`,
       isFirstInPeriod:
-        previous === undefined || period.begin === undefined
+        previous === undefined || period.joined === undefined
           ? undefined
-          : sql`${raw(previous)} < ${period.begin}`,
+          : isFirstInPeriod(raw(previous)),
     })),
   };
 }
@@ -139,7 +138,7 @@ async function sideOf(
   const read: JoinedDimension[] = await Promise.all(
     side.dimensions.map((dimension) => dimensionOf(source, dimension, side)),
   );
-  const dimensions = read.map(({ joined: _, begin: __, ...dimension }) => dimension);
+  const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const parts = await purchaseParts(connection, generation, filters, {
     firsts: needsFirsts(side),
@@ -157,11 +156,8 @@ async function sideOf(
   };
 }
 
-type JoinedDimension = DimensionSql & {
-  readonly joined?: Sql;
-  /** The quarter of an hour with which a period begins, if later purchases are in later periods. */
-  readonly begin?: Sql | undefined;
-};
+/** `joined` is a join of the tables of purchases, which the dimension needs. */
+type JoinedDimension = DimensionSql & { readonly joined?: Sql };
 
 const dimensionsOf = (
   generation: Generation,
@@ -201,7 +197,7 @@ function labelSql(
 }
 
 async function periodSql(
-  { summary }: Generation,
+  { summary, ofBase }: Generation,
   calendar: PeriodCalendar & { readonly interval: PeriodDimension },
   filters: PurchaseFilters,
   { periodTables }: QueryContext,
@@ -214,11 +210,11 @@ async function periodSql(
           // ${raw(String(intervalMonths[interval]))}`
       : period;
   const table = await periodTables.covering(calendar, bounds, purchasesWithin(summary, bounds));
-  const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
   if (table !== null) {
-    const begin = arePeriodsInOrder(interval, offsets) ? raw('period_begin') : undefined;
-    return { key: raw('period'), match, joined: joinPeriods(table), begin };
+    const since = ofBase.firstQuarter ?? undefined;
+    return { key: raw('period'), match, joined: joinPeriods(table, since) };
   }
+  const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
   const period = localPeriod(interval, offsets);
   return { key: unitKey(period, unitOf(interval), bounds), match };
 }

@@ -90,7 +90,7 @@ type Read = {
 function firstPurchasesOf(
   generation: Generation,
   { filters }: PurchaseStatsQuery,
-  { minPurchasesForFirsts }: QueryContext,
+  { minPurchasesForFirsts }: Pick<QueryContext, 'minPurchasesForFirsts'>,
 ): FirstPurchases | null {
   if (isUnfiltered(filters) || generation.summary.purchases < minPurchasesForFirsts) return null;
   const firsts = firstPurchases(generation, filters);
@@ -101,7 +101,7 @@ function firstPurchasesOf(
 export const doStatsReadFirsts = (
   generation: Generation,
   query: PurchaseStatsQuery,
-  context: QueryContext,
+  context: Pick<QueryContext, 'minPurchasesForFirsts'>,
 ): boolean => firstPurchasesOf(generation, query, context) !== null;
 
 /**

@@ -71,7 +71,7 @@ export async function purchaseTimeSeries(
 export const doesTimeSeriesReadFirsts = (
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
-  context: QueryContext,
+  context: Pick<QueryContext, 'minPurchasesForFirsts'>,
 ): boolean =>
   query.groupBy === undefined
     ? firstPurchases(generation, query.filters) !== null
