@@ -75,15 +75,15 @@ function createStore(rows: readonly PurchaseRow[]) {
       else current.set(BigInt(id), row);
       log.push({ id: BigInt(id), row });
     },
-    /** A page of the cache, or else one that is read and cached. */
+    /** A page of the cache, or else one that is read and cached. `byId`: after the purchase as it is now. */
     async list(filters: PurchaseFilters, after?: Purchase, limit = 3, byId = false) {
       const lists = at();
       const cursor = after === undefined ? null : { id: after.id, createdAt: after.created_at };
-      const startingAfter = byId ? cursor?.id : cursor;
-      const query = { filters, limit, ...(startingAfter && { startingAfter }) };
+      const startingAfter = (byId ? cursor?.id : cursor) ?? undefined;
+      const query = { filters, limit, startingAfter };
       const cached = lists.page(query);
       if (cached !== null) return cached;
-      return lists.read({ filters, limit, cursor }, async (size) => {
+      return lists.read({ ...query, cursor }, async (size) => {
         limits.push(size);
         return pageOf(filters, after, size);
       });
@@ -120,13 +120,16 @@ describe('a cached list', () => {
     await fc.assert(
       fc.asyncProperty(steps, async (all) => {
         const store = createStore(rows(30));
+        /** Purchases as they were: their positions are opaque cursors. */
+        const earlier = store.listOf({});
         for (const step of all) {
           if ('isDeleted' in step) {
             const { isDeleted, createdAt, customer } = step;
             store.change(step.id, isDeleted ? null : rowOf(step.id, createdAt, customer));
             continue;
           }
-          const after = step.after === null ? undefined : store.listOf({})[step.after];
+          const purchases = step.isAfterId ? store.listOf({}) : earlier;
+          const after = step.after === null ? undefined : purchases[step.after];
           const expected = store.pageOf(step.filters, after, step.limit);
           expect(await store.list(step.filters, after, step.limit, step.isAfterId)).toEqual(
             expected,
@@ -177,6 +180,16 @@ describe('a cached list', () => {
     store.change(7, rowOf(7, 9));
     expect(ids(await store.list({}, store.listOf({})[1], 3, true))).toEqual([8n, 6n, 5n]);
     expect(store.limits).toEqual([4, 4]);
+  });
+
+  it('begins after a purchase where it is now, also after a page that began where it was', async () => {
+    const store = createStore(rows(9));
+    const [ninth] = (await store.list({}, undefined, 1)).purchases;
+    store.change(9, rowOf(9, 4));
+    expect(ids(await store.list({}, ninth))).toEqual([8n, 7n, 6n]);
+    const [, , , , moved] = store.listOf({});
+    expect(moved).toMatchObject({ id: 9n, created_at: 4n });
+    expect(ids(await store.list({}, moved, 3, true))).toEqual([4n, 3n, 2n]);
   });
 
   it('is read in growing ranges while a client walks through it', async () => {

@@ -44,7 +44,8 @@ export type CachedLists = {
   read(query: ReadQuery, read: (limit: number) => Promise<PurchasePage>): Promise<PurchasePage>;
 };
 
-type ReadQuery = Omit<PurchaseListQuery, 'startingAfter'> & {
+type ReadQuery = PurchaseListQuery & {
+  /** The position of `startingAfter`. */
   readonly cursor: PurchasePosition | null;
 };
 
@@ -54,7 +55,10 @@ type ListRange = {
   readonly after: PurchasePosition | null;
   /** Null: the range has the oldest purchase. */
   readonly end: PurchasePosition | null;
-  /** The purchase after which the range was read, while it has not changed since. */
+  /**
+   * The position of the purchase after which the range was read, while it has not changed since. Null if the
+   * client gave the position: the purchase may have had another one at that time already.
+   */
   readonly cursor: PurchasePosition | null;
   readonly purchases: readonly Purchase[];
   /** About the bytes that the purchases take. */
@@ -115,7 +119,7 @@ function createCachedLists(lists: LRUCache<string, CachedList>, store: CachedSto
 
     purchase: (id) => findIn(rangesOf({}), id) ?? null,
 
-    async read({ filters, limit, cursor }, read) {
+    async read({ filters, limit, startingAfter, cursor }, read) {
       // One purchase more shows later that there is a next page.
       const size = Math.max(limit + 1, readAhead(rangesOf(filters), cursor));
       const { purchases, hasMore } = await read(size);
@@ -125,7 +129,8 @@ function createCachedLists(lists: LRUCache<string, CachedList>, store: CachedSto
       const key = keyOf(catalog, filters);
       // Other queries may have cached a later position meanwhile.
       if ((lists.peek(key)?.position ?? 0) <= position) {
-        const added = createRange({ after: cursor, end, cursor }, purchases);
+        const known = typeof startingAfter === 'bigint' ? cursor : null;
+        const added = createRange({ after: cursor, end, cursor: known }, purchases);
         lists.set(key, { position, ranges: [added, ...ranges].slice(0, maxRanges) });
       }
       return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };

@@ -26,9 +26,10 @@ import { readPageRows, selectList } from './page.ts';
 export async function listPurchases(
   connection: DuckDBConnection,
   generation: Generation,
-  { filters, limit, startingAfter }: PurchaseListQuery,
+  query: PurchaseListQuery,
   cached?: Pick<CachedLists, 'read'>,
 ): Promise<PurchasePage> {
+  const { filters, limit, startingAfter } = query;
   const cursor =
     startingAfter === undefined ? null : await findCursor(connection, generation, startingAfter);
   const matching = await purchasesMatching(connection, generation.labels, filters);
@@ -39,7 +40,7 @@ export async function listPurchases(
     const purchases = await withLabels(connection, generation.labels, rows.slice(0, size));
     return { purchases, hasMore: rows.length > size };
   };
-  return cached === undefined ? read(limit) : cached.read({ filters, limit, cursor }, read);
+  return cached === undefined ? read(limit) : cached.read({ ...query, cursor }, read);
 }
 
 /**
