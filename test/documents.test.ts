@@ -3,15 +3,19 @@ import { dirname, join, normalize } from 'node:path';
 import { expect, it } from 'vitest';
 import { packageFile } from '../src/process/package-files.ts';
 
+/** The files of the package. */
+const files = ['', 'data', 'docs', 'src', 'sync', 'bench', 'test']
+  .flatMap((folder) =>
+    readdirSync(packageFile(folder), { recursive: folder !== '', encoding: 'utf8' }).map((name) =>
+      join(folder, name),
+    ),
+  )
+  .filter((path) => !path.includes('node_modules'));
+
 /** The Markdown files of the package, and their texts. */
 const documents = new Map(
-  ['', 'data', 'docs', 'src', 'sync', 'bench', 'test']
-    .flatMap((folder) =>
-      readdirSync(packageFile(folder), { recursive: folder !== '', encoding: 'utf8' }).map((name) =>
-        join(folder, name),
-      ),
-    )
-    .filter((path) => path.endsWith('.md') && !path.includes('node_modules'))
+  files
+    .filter((path) => path.endsWith('.md'))
     .map((path) => [path, readFileSync(packageFile(path), 'utf8')]),
 );
 
@@ -50,3 +54,20 @@ it('documents name source files and folders that exist', () => {
   );
   expect(missing).toEqual([]);
 });
+
+it('comments name files that exist', () => {
+  const missing = files
+    .filter((path) => /\.(tsx?|sql|css)$/.test(path))
+    .flatMap((path) => {
+      const comments = readFileSync(packageFile(path), 'utf8').match(
+        /\/\*[\s\S]*?\*\/|\/\/.*|^\s*--.*/gm,
+      );
+      const named = (comments ?? []).flatMap((comment) => comment.match(fileName) ?? []);
+      return named
+        .filter((name) => !files.some((file) => `/${file}`.endsWith(`/${name}`)))
+        .map((name) => `${path} ${name}`);
+    });
+  expect(missing).toEqual([]);
+});
+
+const fileName = /[\w.-]+(?:\/[\w.-]+)*\.(?:tsx?|sql|md|css)\b/g;

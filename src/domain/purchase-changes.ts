@@ -30,7 +30,7 @@ type Waiting = {
 };
 
 /**
- * The changes of purchases of one source (`servedSource` in postgres/source-identity.ts). Methods reject with
+ * The changes of purchases of one source (`servedSource` in postgres/connection/source-identity.ts). Methods reject with
  * NoChangeFeedError until its purchases are published.
  */
 export interface ChangeFeed {

@@ -143,7 +143,7 @@ export interface PurchaseReader {
 export interface PurchaseEngine extends PurchaseReader {
   /**
    * Reads only data of this source: of one organization, of one database and its timeline
-   * (`servedSource` in postgres/source-identity.ts). Each request reads the source of its API key.
+   * (`servedSource` in postgres/connection/source-identity.ts). Each request reads the source of its API key.
    */
   forSource(source: string): PurchaseReader;
 

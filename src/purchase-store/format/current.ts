@@ -39,7 +39,7 @@ const current = z.object({
   log: logName,
   /** The bytes of the log when CURRENT was written. A shorter log is damaged. */
   logBytes: z.number().int(),
-  /** The organization and its database (postgres/source-identity.ts). */
+  /** The organization and its database (postgres/connection/source-identity.ts). */
   source: z.string(),
   /** The fingerprint of the table and its triggers. While it stays the same, the change log has all changes. */
   fingerprint: z.string(),

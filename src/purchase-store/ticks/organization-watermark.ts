@@ -3,7 +3,7 @@ import type { TickFile, TickWatermark } from './published-tick.ts';
 
 /**
  * The source whose requests may read the files of an organization (`servedSource` in
- * postgres/source-identity.ts). A fingerprint begins with the timeline of the snapshot.
+ * postgres/connection/source-identity.ts). A fingerprint begins with the timeline of the snapshot.
  */
 export const servedSourceOf = ({
   source,

@@ -56,7 +56,7 @@ const storedTick = z.object({
   ...published,
   /** The fingerprint of the table and its triggers, as in CURRENT. */
   fingerprint: z.string(),
-  /** The identity of the database (postgres/source-identity.ts). */
+  /** The identity of the database (postgres/connection/source-identity.ts). */
   database: z.string(),
   /** The instant of the worker's last poll: later than `asOf` while a mapping is behind. */
   polledAt: instantText.optional(),

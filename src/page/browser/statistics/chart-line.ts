@@ -5,7 +5,7 @@ export type ChartLine = {
   readonly values: readonly (number | null)[];
   /** The exact value as text. */
   text(index: number): string;
-  /** A colour of page.css, such as `--line-1`. */
+  /** A colour of styles/base.css, such as `--line-1`. */
   readonly color: string;
 };
 
