@@ -79,6 +79,7 @@ export async function purchaseCohorts(
       period: await dimensionsOf(clickhouse, generation, ofAll, signal).period(interval),
       group: groupBy === undefined ? null : label(labelOfDimension(groupBy)),
       currency: label('currency'),
+      hasCurrency: raw('currency is not null'),
     }),
     query: (statement) => clickhouse.query(statement, signal),
   };

@@ -80,6 +80,7 @@ async function cohortSource(
     period: await dimensionsOf(connection, organizationId, ofAll).period(interval),
     group: groupBy === undefined ? null : label(labelOfDimension(groupBy)),
     currency: label('currency'),
+    hasCurrency: raw('currency is not null'),
   };
 }
 

@@ -5,6 +5,7 @@ import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   type Cohort,
   type CohortPeriod,
+  type Currencies,
   maxCohorts,
   type PurchaseCohorts,
   type PurchaseCohortsQuery,
@@ -27,6 +28,7 @@ export type CohortSource = {
   readonly group: DimensionSql | null;
   /** The key and the name of a currency. */
   readonly currency: DimensionSql;
+  readonly hasCurrency: Sql;
 };
 
 /** What an engine knows of one version of an organization's purchases. */
@@ -50,22 +52,26 @@ export async function purchaseCohorts(
   const totals = await reader.totals({ paymentStatuses });
   const source = totals.purchaseCount === 0n ? null : await reader.source(query);
   if (source === null || source.parts.length === 0) return { ...noCurrency, cohorts: [] };
-  const rows = await reader.query(cohortStatement(reader.dialect, source, query));
-  const cohorts = await assemble(rows, calendar, present, query.periods);
-  if (cohorts.length === 0) return { ...noCurrency, cohorts };
   const { currency, mixedCurrencies } = totals;
   // Purchases without a currency may be all that cohorts count.
-  const isCertain =
-    !mixedCurrencies &&
-    (currency === null ||
-      (await reader.totals({ paymentStatuses, without: ['currency'] })).purchaseCount === 0n);
-  if (isCertain) return { currency, mixedCurrencies, cohorts };
+  const isUncertain =
+    currency !== null &&
+    (await reader.totals({ paymentStatuses, without: ['currency'] })).purchaseCount > 0n;
+  const statement = cohortStatement(reader.dialect, source, query, isUncertain);
+  const rows = await reader.query(statement);
+  const cohorts = await assemble(rows, calendar, present, query.periods);
+  if (cohorts.length === 0) return { ...noCurrency, cohorts };
+  if (mixedCurrencies) return { ...(await readCurrencies(reader, source)), cohorts };
+  const hasCurrency = !isUncertain || rows.some((row) => Number(row[6]) > 0);
+  return { currency: hasCurrency ? currency : null, mixedCurrencies, cohorts };
+}
+
+async function readCurrencies(reader: CohortReader, source: CohortSource): Promise<Currencies> {
   const currencies = await reader.query(currencyStatement(reader.dialect, source));
   const [first, another] = currencies.map(([name]) => name as string);
   return {
     currency: another === undefined ? (first ?? null) : null,
     mixedCurrencies: another !== undefined,
-    cohorts,
   };
 }
 
@@ -127,58 +133,70 @@ async function assemble(
 
 const noPurchases = { customerCount: 0n, purchaseCount: 0n, revenueInCents: 0n };
 
-/** One row more than cohorts may have, if there are as many. */
+/**
+ * One row more than cohorts may have, if there are as many. Each cohort has one more, of all later ages. The last
+ * column is the number of purchases with a currency if `countsCurrencies`.
+ */
 function cohortStatement(
   dialect: Dialect,
   source: CohortSource,
   { periods }: PurchaseCohortsQuery,
+  countsCurrencies: boolean,
 ): Sql {
   const { period, group } = source;
+  const later = raw(String(periods));
   const matchedPeriod = (name: string) => period.match?.(raw(name)) ?? raw(name);
   const matchedGroup = group?.match?.(raw('g')) ?? raw('g');
   const parts = source.parts.map((part) => {
     const signed = (name: string) => sql`${raw(String(part.sign))} * ${dialect.wide(raw(name))}`;
     return sql`
       select ${matchedPeriod('cohort')} as cohort, ${matchedGroup} as d,
-        ${matchedPeriod('period')} - ${matchedPeriod('cohort')} as age,
+        least(${matchedPeriod('period')} - ${matchedPeriod('cohort')}, ${later}) as age,
         ${signed('customers')} as customers, ${signed('purchases')} as purchases,
-        ${signed('cents')} as cents
-      from (${byPeriod(dialect, source, part)}) as grouped`;
+        ${signed('cents')} as cents, ${signed('with_currency')} as with_currency
+      from (${byPeriod(dialect, source, part, countsCurrencies)}) as grouped`;
   });
   const shown = group?.shown?.(raw('report.d')) ?? { join: empty, value: raw('report.d') };
   const value = group === null ? sql`null` : shown.value;
   const order = group === null ? empty : sql`${dialect.inByteOrder(value)} asc nulls last,`;
   return sql`
-    select cohort, ${value} as name, age, customers, purchases, cents
+    select cohort, ${value} as name, age, customers, purchases, cents, with_currency
     from (
       select cohort, d, age, sum(customers) as customers, sum(purchases) as purchases,
-        sum(cents) as cents
+        sum(cents) as cents, sum(with_currency) as with_currency
       from (${join(parts, ' union all ')}) as part
-      where age < ${raw(String(periods))}
       group by cohort, d, age
     ) as report
     ${group === null ? empty : shown.join}
     where purchases > 0
     order by cohort, ${order} age
-    limit ${raw(String(maxCohorts * periods + 1))}`;
+    limit ${raw(String(maxCohorts * (periods + 1) + 1))}`;
 }
 
-/** Selects cohort, group, period, customers, purchases and cents of a part. */
-function byPeriod(dialect: Dialect, source: CohortSource, part: CohortPart): Sql {
+/** Selects cohort, group, period, customers, purchases, cents and purchases with a currency of a part. */
+function byPeriod(
+  dialect: Dialect,
+  source: CohortSource,
+  part: CohortPart,
+  countsCurrencies: boolean,
+): Sql {
   const cents = dialect.sum(raw('cents'));
+  const withCurrency = raw(
+    countsCurrencies ? 'sum(case when has_currency then 1 else 0 end)' : '0',
+  );
   if (part.isFirstInPeriod !== undefined) {
     return sql`
       select cohort, g, period, sum(case when is_first_in_period then 1 else 0 end) as customers,
-        count(*) as purchases, ${cents} as cents
+        count(*) as purchases, ${cents} as cents, ${withCurrency} as with_currency
       ${wonPurchases(dialect, source, part)}
       group by cohort, g, period`;
   }
   return sql`
     select cohort, g, period, count(*) as customers, sum(purchases) as purchases,
-      sum(cents) as cents
+      sum(cents) as cents, sum(with_currency) as with_currency
     from (
       select cohort, g, period, purchase.customer as customer, count(*) as purchases,
-        ${cents} as cents
+        ${cents} as cents, ${withCurrency} as with_currency
       ${wonPurchases(dialect, source, part)}
       group by cohort, g, period, purchase.customer
     ) as by_customer
@@ -211,14 +229,14 @@ function currencyStatement(dialect: Dialect, source: CohortSource): Sql {
 /** `from …`: purchases with the cohort and the group of their customers. */
 function wonPurchases(
   { customer }: Dialect,
-  { isWon, period, group, currency }: CohortSource,
+  { isWon, period, group, currency, hasCurrency }: CohortSource,
   { purchases, condition, isFirstInPeriod }: CohortPart,
 ): Sql {
   const rows = (wanted: Sql, columns: Sql) =>
     sql`(select ${raw(customer)} as customer, ${columns} from ${purchases} where ${condition} ${wanted})`;
   const first = sql`${period.key} as cohort, ${group?.key ?? sql`0`} as g`;
   const each = sql`${period.key} as period, purchase_value_in_cents as cents, ${currency.key} as currency,
-    ${isFirstInPeriod ?? sql`false`} as is_first_in_period`;
+    ${hasCurrency} as has_currency, ${isFirstInPeriod ?? sql`false`} as is_first_in_period`;
   return sql`
     from ${rows(empty, each)} as purchase
     join ${rows(sql`and is_first and ${isWon}`, first)} as won on won.customer = purchase.customer`;

@@ -23,6 +23,7 @@ import {
   customerDictionary,
   labelDictionary,
   labelKey,
+  noLabel,
 } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries } from '../../../purchase-store/format/relations.ts';
 import { type CohortSource, purchaseCohorts as cohorts } from '../../report/cohorts.ts';
@@ -101,6 +102,7 @@ async function cohortSource(
     period,
     group: groupBy === undefined ? null : labelSql(generation, labelOfDimension(groupBy)),
     currency: labelSql(generation, 'currency'),
+    hasCurrency: raw(`${labelKey('currency')} <> ${noLabel}`),
     parts: parts.map(({ sign, purchases, previous }) => ({
       sign,
       purchases: sql`${purchases} as purchase ${period.joined ?? empty}`,
