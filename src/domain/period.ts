@@ -121,7 +121,8 @@ export async function periodsBetween(
       since = until;
       if (until !== null && startsAt >= until) continue;
       if (keyOf(interval, startsAt + offset - earliestInstant) !== key) continue;
-      periods.push({ key, startsAt });
+      // Weeks may begin before the year 1, which is the first that an instant can have.
+      periods.push({ key, startsAt: startsAt < earliestInstant ? earliestInstant : startsAt });
       break;
     }
   }

@@ -6,6 +6,7 @@ import {
   periodsBetween,
   requireFewPeriods,
   TooManyPeriodsError,
+  weekStarts,
 } from '../../src/domain/period.ts';
 import { localDayReader } from '../support/local-day.ts';
 
@@ -101,6 +102,14 @@ describe('the periods of a time series', () => {
     }
     expect(await lengths('Australia/Lord_Howe', ...april)).toEqual([30n, 60n]);
     expect(await lengths('Australia/Lord_Howe', ...october)).toEqual([60n, 90n]);
+  });
+
+  it('begin no week before the year 1', async () => {
+    for (const weekStart of weekStarts) {
+      const calendar = { interval: 'week', weekStart } as const;
+      const [first] = await periodsBetween(calendar, 0, 1);
+      expect(first).toEqual({ key: 0, startsAt: instant('0001-01-01T00:00:00Z') });
+    }
   });
 
   it('are at most as many as allowed', () => {
