@@ -1,12 +1,14 @@
 import { earliestInstant } from './instant.ts';
 import { intervalLengths } from './period.ts';
-import type { Comparison } from './purchase-report.ts';
-import { type ZoneOffset, zoneOffsets } from './time-zone.ts';
+import { type Comparison, stepMonths } from './purchase-report.ts';
+import { startOf, type ZoneOffset, zonedYears, zoneOffsets } from './time-zone.ts';
 
 /** Inclusive bounds; microseconds since 1970. */
 export type Bounds = { readonly since: bigint; readonly until: bigint };
 
 const { day } = intervalLengths;
+
+const daysOfYear = 364n * day;
 
 /**
  * The period that a report compares `period` with.
@@ -16,6 +18,7 @@ const { day } = intervalLengths;
  *   moves back by its length, so that the two touch and share no instant.
  * - `previous_month`, `previous_year`: both bounds move back by a calendar month or year of local time. A
  *   day that does not exist becomes the last one of its month.
+ * - `previous_year_weekdays`: both bounds move back by 364 local days.
  */
 export async function comparedPeriod(
   { since, until }: Bounds,
@@ -34,22 +37,34 @@ export async function comparedPeriod(
     return clamp({ since: since - length, until: since - 1n });
   }
   const days = floorDay(localUntil) - firstDay + day;
+  const step = stepMonths(comparison);
   const move = (local: bigint): bigint => {
-    if (comparison === 'previous_period') return local - days;
-    return monthsBefore(local, comparison === 'previous_month' ? 1 : 12);
+    if (step !== null) return monthsBefore(local, step);
+    return local - (comparison === 'previous_period' ? days : daysOfYear);
   };
-  const movedSince = await earliestAt(timeZone, move(beginsDay ? firstDay : localSince));
-  const movedUntil = await latestAt(timeZone, move(localUntil));
+  const instantOf = async (local: bigint, find: typeof earliestAt) =>
+    isBeforeZoned(local) && !isBeforeZoned(since)
+      ? local - (await offsetAt(timeZone, firstZoned))
+      : find(timeZone, local);
+  const movedSince = await instantOf(move(beginsDay ? firstDay : localSince), earliestAt);
+  const movedUntil = await instantOf(move(localUntil), latestAt);
   // Inverted bounds may move to the last day of the same month. They have no instant between them there either.
   const isEmpty = since > until && movedSince <= movedUntil;
   return clamp({ since: movedSince, until: isEmpty ? movedSince - 1n : movedUntil });
 }
 
 /** Local time as microseconds: an instant and its offset. */
-async function localTime(timeZone: string | undefined, instant: bigint): Promise<bigint> {
+const localTime = async (timeZone: string | undefined, instant: bigint): Promise<bigint> =>
+  instant + (await offsetAt(timeZone, instant));
+
+async function offsetAt(timeZone: string | undefined, instant: bigint): Promise<bigint> {
   const [zone] = await offsetsOf(timeZone, instant, instant);
-  return instant + (zone?.offset ?? 0n);
+  return zone?.offset ?? 0n;
 }
+
+/** Earlier days are those of UTC, but a period of later ones is compared with days of its own zone. */
+const firstZoned = startOf(zonedYears.first);
+const isBeforeZoned = (time: bigint): boolean => time < firstZoned;
 
 /** The first instant at which clocks show `local` or later. */
 async function earliestAt(timeZone: string | undefined, local: bigint): Promise<bigint> {

@@ -34,7 +34,7 @@ export type LocalCalendar = {
 export type PeriodCalendar = LocalCalendar & { readonly interval: Interval };
 
 /** A period, and its first instant (microseconds since 1970). */
-type Period = { readonly key: number; readonly startsAt: bigint };
+export type Period = { readonly key: number; readonly startsAt: bigint };
 
 export class TooManyPeriodsError extends Error {
   override readonly name = 'TooManyPeriodsError';

@@ -51,8 +51,18 @@ export type ReportDimension =
 
 export const isPeriodDimension = (dimension: string): dimension is PeriodDimension =>
   (periodDimensions as readonly string[]).includes(dimension);
-export const comparisons = ['previous_period', 'previous_month', 'previous_year'] as const;
+export const comparisons = [
+  'previous_period',
+  'previous_month',
+  'previous_year',
+  /** 364 days earlier: a Monday is compared with a Monday. */
+  'previous_year_weekdays',
+] as const;
 export type Comparison = (typeof comparisons)[number];
+
+/** The calendar months by which a comparison moves both bounds back; null if it moves them by days. */
+export const stepMonths = (comparison: Comparison): number | null =>
+  comparison === 'previous_month' ? 1 : comparison === 'previous_year' ? 12 : null;
 
 export const maxReportDimensions = 3;
 export const reportLimits = { min: 1, max: 1_000, default: 100 } as const;

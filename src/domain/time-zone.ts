@@ -111,6 +111,8 @@ const transitionAt = (at: number, offset: number): Transition => ({
   offset: BigInt(offset) * 1000n,
 });
 
-const yearOf = (instant: bigint): number => new Date(Number(instant / 1000n)).getUTCFullYear();
+/** Rounded down, also before 1970: the last microsecond of 1899 is not of 1900. */
+const yearOf = (instant: bigint): number =>
+  new Date(Math.floor(Number(instant) / 1000)).getUTCFullYear();
 
-const startOf = (year: number): bigint => BigInt(Date.UTC(year, 0)) * 1000n;
+export const startOf = (year: number): bigint => BigInt(Date.UTC(year, 0)) * 1000n;

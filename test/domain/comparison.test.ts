@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { comparedPeriod } from '../../src/domain/comparison.ts';
 import { earliestInstant, formatInstant, parseInstant } from '../../src/domain/instant.ts';
-import type { Comparison } from '../../src/domain/purchase-report.ts';
+import { type Comparison, comparisons } from '../../src/domain/purchase-report.ts';
 
 /** Microseconds since 1970. */
 const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
@@ -118,6 +118,17 @@ describe('previous_period', () => {
       'Australia/Lord_Howe',
       ['2026-04-05T13:30:00Z', `2026-04-06T13:29:59${last}`],
       ['2026-04-04T13:00:00Z', `2026-04-05T13:29:59${last}`],
+    ],
+    // Local time of 1900 has seconds, and a period of it is compared with days of the same zone.
+    [
+      'America/Sao_Paulo',
+      ['1900-01-01T03:06:28Z', `1901-01-01T03:06:27${last}`],
+      ['1899-01-01T03:06:28Z', `1900-01-01T03:06:27${last}`],
+    ],
+    [
+      'America/Sao_Paulo',
+      ['1905-01-01T03:06:28Z', `1906-01-01T03:06:27${last}`],
+      ['1904-01-02T03:06:28Z', `1905-01-01T03:06:27${last}`],
     ],
     // Days of years before 1900 are those of UTC.
     [
@@ -260,30 +271,55 @@ describe('previous_year', () => {
   });
 });
 
-it.each(['previous_period', 'previous_month', 'previous_year'] as const)(
-  'no bound is before the earliest instant: %s',
-  async (comparison) => {
-    for (const zone of [undefined, 'Asia/Tokyo', 'America/Sao_Paulo']) {
-      const bounds = { since: earliestInstant, until: earliestInstant + 5n };
-      const found = await comparedPeriod(bounds, comparison, zone);
-      expect(found).toEqual({ since: earliestInstant, until: earliestInstant });
-    }
-  },
-);
+describe('previous_year_weekdays', () => {
+  const cases: readonly Case[] = [
+    // From a Monday up to a Wednesday.
+    [
+      'UTC',
+      ['2025-02-24T00:00:00Z', '2025-03-05T14:05:00Z'],
+      ['2024-02-26T00:00:00Z', '2024-03-06T14:05:00Z'],
+    ],
+    // Clocks go forward on another day.
+    [
+      'Europe/Berlin',
+      ['2026-03-28T23:00:00Z', '2026-03-30T10:00:00Z'],
+      ['2025-03-29T23:00:00Z', '2025-03-31T10:00:00Z'],
+    ],
+    // 4 November 2018 begins at 01:00.
+    [
+      'America/Sao_Paulo',
+      ['2019-11-03T03:00:00Z', '2019-11-03T12:00:00Z'],
+      ['2018-11-04T03:00:00Z', '2018-11-04T11:00:00Z'],
+    ],
+    [
+      'UTC',
+      ['2026-01-01T06:30:00Z', '2026-01-02T06:30:00Z'],
+      ['2025-01-02T06:30:00Z', '2025-01-03T06:30:00Z'],
+    ],
+  ];
+  it.each(cases)('in %s, of %j, is %j', async (zone, period, expected) => {
+    expect(await compared('previous_year_weekdays', zone, period)).toEqual(expected);
+  });
+});
 
-it.each(['previous_period', 'previous_month', 'previous_year'] as const)(
-  'inverted bounds stay inverted: %s',
-  async (comparison) => {
-    for (const [since, until] of [
-      ['2024-02-29T00:00:00Z', '2024-02-28T23:59:59.999999Z'],
-      ['2026-03-31T00:00:00Z', '2026-03-30T12:00:00Z'],
-      ['2026-03-30T06:00:00Z', '2026-03-29T12:00:00Z'],
-    ] as const) {
-      const [comparedSince, comparedUntil] = await compared(comparison, 'UTC', [since, until]);
-      expect(micros(comparedSince)).toBeGreaterThan(micros(comparedUntil));
-    }
-  },
-);
+it.each(comparisons)('no bound is before the earliest instant: %s', async (comparison) => {
+  for (const zone of [undefined, 'Asia/Tokyo', 'America/Sao_Paulo']) {
+    const bounds = { since: earliestInstant, until: earliestInstant + 5n };
+    const found = await comparedPeriod(bounds, comparison, zone);
+    expect(found).toEqual({ since: earliestInstant, until: earliestInstant });
+  }
+});
+
+it.each(comparisons)('inverted bounds stay inverted: %s', async (comparison) => {
+  for (const [since, until] of [
+    ['2024-02-29T00:00:00Z', '2024-02-28T23:59:59.999999Z'],
+    ['2026-03-31T00:00:00Z', '2026-03-30T12:00:00Z'],
+    ['2026-03-30T06:00:00Z', '2026-03-29T12:00:00Z'],
+  ] as const) {
+    const [comparedSince, comparedUntil] = await compared(comparison, 'UTC', [since, until]);
+    expect(micros(comparedSince)).toBeGreaterThan(micros(comparedUntil));
+  }
+});
 
 /** The local date of an instant, from Intl. */
 const dateIn = (zone: string) => {

@@ -3,8 +3,10 @@ import { parseInstant } from '../../src/domain/instant.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import {
   type Cohort,
+  type Comparison,
   type DimensionValue,
   isPeriodDimension,
+  type PeriodDimension,
   type PurchaseCohorts,
   type PurchaseCohortsQuery,
   type PurchaseReport,
@@ -111,6 +113,48 @@ function compareValues(one: DimensionValue, other: DimensionValue): number {
 
 type Row = { keys: DimensionValue[]; values: bigint[]; compared: bigint[] | null };
 
+/** A period that only the compared time has follows one with the same beginning that the report has. */
+const aloneAt = (period: bigint): bigint => period + 1n;
+const isAlone = (key: bigint): boolean => key % 1000n !== 0n;
+const shownKey = (name: ReportDimension | undefined, key: DimensionValue): DimensionValue =>
+  name !== undefined && isPeriodDimension(name) && isAlone(key as bigint)
+    ? (key as bigint) - 1n
+    : key;
+
+/**
+ * The period of a report that is compared with the purchase of an instant because its local label is a month or
+ * a year later; null if the report has none, and undefined if periods are compared by place.
+ */
+function rowOfLabel(
+  name: PeriodDimension,
+  compareTo: Comparison,
+  zone: string,
+  bounds: readonly [bigint, bigint],
+  instant: bigint,
+): bigint | null | undefined {
+  if (name === 'week' || !/^previous_(month|year)$/.test(compareTo)) return undefined;
+  const months = compareTo === 'previous_month' ? 1 : 12;
+  const { date, hour } = localTime(zone, instant);
+  const [year = 0, month = 0, day = 0] = date.split('-').map(Number);
+  const later = new Date(Date.UTC(year, month - 1 + months, 1)).toISOString().slice(0, 7);
+  const text = (number: number) => String(number).padStart(2, '0');
+  const labels: Record<string, (date: string, hour: number) => string> = {
+    hour: (date, hour) => `${date} ${text(hour)}`,
+    day: (date) => date,
+    month: (date) => date.slice(0, 7),
+    quarter: (date) => `${date.slice(0, 4)} ${Math.ceil(Number(date.slice(5, 7)) / 3)}`,
+    year: (date) => date.slice(0, 4),
+  };
+  const labelOf = labels[name] as (date: string, hour: number) => string;
+  const wanted = labelOf(`${later}-${text(day)}`, hour);
+  return (
+    periodsBetween(name, zone, bounds).find((period) => {
+      const local = localTime(zone, period);
+      return labelOf(local.date, local.hour) === wanted;
+    }) ?? null
+  );
+}
+
 export async function oracleReport(
   rows: readonly OracleRow[],
   query: PurchaseReportQuery,
@@ -137,7 +181,10 @@ export async function oracleReport(
     if (name === 'weekday') return localTime(zone, instant).weekday;
     if (name === 'hour_of_day') return localTime(zone, instant).hour;
     if (!isPeriodDimension(name)) return labelOf(row, name);
-    if (side === 0) return periodAt(name, zone, instant);
+    const period = periodAt(name, zone, instant);
+    if (side === 0) return period;
+    const labelled = compareTo && rowOfLabel(name, compareTo, zone, [since, until], instant);
+    if (labelled !== undefined) return labelled ?? aloneAt(period);
     const before = periodsBetween(name, zone, [sides[1]?.createdSince as bigint, instant]);
     return periodAfter(name, zone, since, before.length - 1);
   };
@@ -170,7 +217,8 @@ export async function oracleReport(
     const to = current.createdUntil ?? greatest;
     let last = to;
     for (const { keys } of groups.values()) {
-      if (last !== undefined && (keys[0] as bigint) > last) last = keys[0] as bigint;
+      const key = keys[0] as bigint;
+      if (last !== undefined && !isAlone(key) && key > last) last = key;
     }
     if (from !== undefined && last !== undefined && from <= last) {
       for (const start of periodsBetween(period, zone, [from, last])) groupOf([start]);
@@ -203,7 +251,10 @@ export async function oracleReport(
     period: { since: current.createdSince ?? null, until: current.createdUntil ?? null },
     comparedPeriod: compared ?? null,
     totals: rowOf(matching),
-    rows: all.slice(0, limit),
+    rows: all.slice(0, limit).map((row) => ({
+      ...row,
+      keys: row.keys.map((key, index) => shownKey(groupBy[index], key)),
+    })),
     rowsTruncated: all.length > limit,
   };
 }

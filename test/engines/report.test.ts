@@ -1,14 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import { parseInstant } from '../../src/domain/instant.ts';
+import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { TooManyPeriodsError } from '../../src/domain/period.ts';
 import { labelDimensions, type PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import {
+  type Comparison,
   cohortIntervals,
   comparisons,
   isPeriodDimension,
+  type PeriodDimension,
   type PurchaseCohortsQuery,
   type PurchaseReportQuery,
+  periodDimensions,
   type ReportMeasure,
   reportDimensions,
   reportMeasures,
@@ -295,6 +298,78 @@ describeEngines('the engine %s', (name) => {
     ).toEqual([
       [20n, 7n],
       [0n, 0n],
+    ]);
+  });
+
+  it('matches a period with that of its own local date or hour a month or a year before', async () => {
+    const days = ['2024-02-26', '2024-02-28', '2024-02-29', '2024-03-01', '2024-03-31'];
+    await purchasesAt(
+      ...[...days, '2025-02-26', '2025-03-01', '2025-03-30'].flatMap((day, index) => [
+        { customer: 0, created_at: `${day}T12:30:00Z`, purchase_value_in_cents: BigInt(index) },
+        { customer: index, created_at: `${day}T14:00:00Z`, purchase_value_in_cents: 10n },
+      ]),
+    );
+    const reportOf = async (
+      compareTo: Comparison,
+      period: PeriodDimension,
+      [since, until]: readonly [string, string],
+      timeZone?: string,
+    ) => {
+      const filters = { createdSince: micros(since), createdUntil: micros(until) };
+      const orderBy = { by: period, isDescending: false } as const;
+      const shape = { measures: ['revenue_in_cents'], groupBy: [period], orderBy } as const;
+      const query = { ...total, ...shape, filters, limit: 1000, compareTo, timeZone };
+      const { rows } = await expectReport(query);
+      return rows.map(({ keys, values, compared }) => [
+        formatInstant(keys[0] as bigint).slice(5, 16),
+        values[0],
+        compared?.[0],
+      ]);
+    };
+    const acrossLeapDay = ['2025-02-26T00:00:00Z', '2025-03-02T23:59:59Z'] as const;
+    expect(await reportOf('previous_year', 'day', acrossLeapDay)).toEqual([
+      ['02-29T00:00', 0n, 12n],
+      ['02-26T00:00', 15n, 10n],
+      ['02-27T00:00', 0n, 0n],
+      ['02-28T00:00', 0n, 11n],
+      ['03-01T00:00', 16n, 13n],
+      ['03-02T00:00', 0n, 0n],
+    ]);
+    // Berlin's clocks go forward within both periods, on different days.
+    const march = ['2025-03-01T00:00:00+01:00', '2025-03-31T23:59:59+02:00'] as const;
+    const hours = await reportOf('previous_year', 'hour', march, 'Europe/Berlin');
+    expect(hours.filter(([, value, compared]) => value !== 0n || compared !== 0n)).toEqual([
+      ['03-01T12:00', 6n, 3n],
+      ['03-01T14:00', 10n, 10n],
+      ['03-30T12:00', 7n, 0n],
+      ['03-30T14:00', 10n, 0n],
+      ['03-31T12:00', 0n, 4n],
+      ['03-31T14:00', 0n, 10n],
+    ]);
+    // The compared time has 29 March as well, which no day of February is compared with.
+    const twoMonths = ['2024-02-01T00:00:00Z', '2024-03-31T23:59:59Z'] as const;
+    const inTwoMonths = await reportOf('previous_month', 'day', twoMonths);
+    expect(inTwoMonths.slice(-6)).toEqual([
+      ['03-26T00:00', 0n, 10n],
+      ['03-27T00:00', 0n, 0n],
+      ['03-28T00:00', 0n, 11n],
+      ['03-29T00:00', 0n, 12n],
+      ['03-30T00:00', 0n, 0n],
+      ['03-31T00:00', 14n, 0n],
+    ]);
+    const quarters = ['2025-01-01T00:00:00Z', '2025-03-31T23:59:59Z'] as const;
+    for (const period of periodDimensions) {
+      if (period !== 'hour') for (const each of comparisons) await reportOf(each, period, quarters);
+    }
+    const aWeek = ['2025-02-24T00:00:00Z', '2025-03-02T23:59:59Z'] as const;
+    expect(await reportOf('previous_year_weekdays', 'day', aWeek)).toEqual([
+      ['02-24T00:00', 0n, 10n],
+      ['02-25T00:00', 0n, 0n],
+      ['02-26T00:00', 15n, 11n],
+      ['02-27T00:00', 0n, 12n],
+      ['02-28T00:00', 0n, 13n],
+      ['03-01T00:00', 16n, 0n],
+      ['03-02T00:00', 0n, 0n],
     ]);
   });
 

@@ -116,7 +116,7 @@ export const parameters: Readonly<Record<string, Values>> = {
     refused: ['', '-', '--purchase_count', '%2Bpurchase_count', 'discount_in_cents', 'month', 'id'],
   },
   compare_to: {
-    accepted: ['previous_period', 'previous_month', 'previous_year'],
+    accepted: ['previous_period', 'previous_month', 'previous_year', 'previous_year_weekdays'],
     refused: ['', 'previous', 'previous_week', 'previous_year,previous_month', 'toString'],
   },
   timezone: {

@@ -221,6 +221,16 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
     ['report?order_by=utm_source', 'order_by', 'purchase_count'],
     ['report?order_by=--customer_count', 'order_by', 'a measure or a dimension'],
     ['report?compare_to=previous_period', 'compare_to', 'created_since'],
+    [
+      'report?group_by=week&compare_to=previous_year&created_since=2025-02-24T00:00:00Z',
+      'compare_to',
+      'previous_year has no week of the same dates: use previous_year_weekdays',
+    ],
+    [
+      'report?group_by=utm_source,week&compare_to=previous_month&created_since=2025-02-24T00:00:00Z',
+      'compare_to',
+      'use previous_year_weekdays',
+    ],
     ['report?compare_to=last_week', 'compare_to', 'previous_period, previous_month'],
     ['report?limit=1001', 'limit', '1000'],
     ['report?timezone=Mars', 'timezone', 'zone'],

@@ -6,7 +6,7 @@ import { partsOf } from '../../src/page/browser/statistics/chart-line.ts';
 import { averageRetention, retentionOf } from '../../src/page/browser/statistics/retention.ts';
 import { addDays, endOfDay, startOfDay } from '../../src/page/browser/view/calendar.ts';
 import { amountOf } from '../../src/page/browser/view/filters.ts';
-import { intervalAt, startsOf } from '../../src/page/browser/view/interval.ts';
+import { comparedStarts, intervalAt, startsOf } from '../../src/page/browser/view/interval.ts';
 import {
   boundsOf,
   currentSpan,
@@ -186,6 +186,65 @@ it('requests a present period without an end, so that equal times are compared',
   expect(past.totals).toContain('created_until=2026-10-31T23%3A59%3A59.999999Z');
   expect(past.totals).not.toContain('status');
   expect(of('#period=all&timezone=UTC').totals).not.toContain('compare_to');
+});
+
+describe('a period of the chart', () => {
+  const startsIn = (
+    from: string,
+    to: string,
+    interval: string,
+    timezone: string,
+    step: number | null,
+  ) => {
+    const spanOfDays = (from: string, to: string) => ({
+      days: { from, to },
+      end: startOfDay(addDays(to, 1), timezone).getTime(),
+    });
+    const calendar = { interval, timezone };
+    const starts = startsOf(spanOfDays(from, to), calendar);
+    const aYearBefore = (day: string) => `${Number(day.slice(0, 4)) - 1}${day.slice(4)}`;
+    const compared = comparedStarts(
+      starts,
+      spanOfDays(aYearBefore(from), aYearBefore(to)),
+      calendar,
+      step,
+    );
+    return starts.map((start, index) => [start.slice(5, 16), compared[index]?.slice(0, 16)]);
+  };
+
+  it('is compared with that of its own local date or hour, or with that at its place', () => {
+    expect(startsIn('2025-02-28', '2025-03-01', 'day', 'UTC', 12)).toEqual([
+      ['02-28T00:00', '2024-02-28T00:00'],
+      ['03-01T00:00', '2024-03-01T00:00'],
+    ]);
+    expect(startsIn('2024-02-28', '2024-03-01', 'day', 'UTC', 12)).toEqual([
+      ['02-28T00:00', '2023-02-28T00:00'],
+      ['02-29T00:00', undefined],
+      ['03-01T00:00', '2023-03-01T00:00'],
+    ]);
+    // Clocks skip an hour of 30 March 2025.
+    const hours = startsIn('2025-03-30', '2025-03-30', 'hour', 'Europe/Berlin', 12);
+    expect(hours.slice(1, 3)).toEqual([
+      ['03-30T00:00', '2024-03-30T00:00'],
+      ['03-30T01:00', '2024-03-30T02:00'],
+    ]);
+    expect(startsIn('2025-02-28', '2025-03-01', 'day', 'UTC', null)[1]).toEqual([
+      '03-01T00:00',
+      '2024-02-29T00:00',
+    ]);
+  });
+
+  it('is no week if local dates of another month or year are compared', () => {
+    const at = Date.parse('2026-11-26T15:00:00Z');
+    const seriesOf = (hash: string) =>
+      requestsOf(readState(`#timezone=UTC&${hash}`), {
+        ...{ at, hasSeveralCurrencies: false, purchaseCount: 10 },
+      }).series;
+    expect(seriesOf('period=year')).toMatch(/group_by=month.*compare_to=previous_year&/);
+    expect(seriesOf('period=last30&interval=week&compare_to=previous_month')).toContain('=day&');
+    expect(seriesOf('period=year&compare_to=previous_year_weekdays')).toContain('group_by=week');
+    expect(seriesOf('period=year&compare_to=none')).toContain('group_by=week');
+  });
 });
 
 it.each([

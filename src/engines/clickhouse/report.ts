@@ -104,6 +104,7 @@ function dimensionsOf(
     }),
     localUnits: async (unit) => localUnits(await offsetsOf({ interval: 'day', timeZone }), unit),
     label,
+    quotient: dialect.quotient,
     customer: { key: raw('customer_id') },
   };
 }

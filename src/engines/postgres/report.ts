@@ -136,6 +136,7 @@ function dimensionsOf(
     localUnits: async (unit) =>
       localUnits(await offsetsOf({ interval: 'day', timeZone }), intervalLengths[unit]),
     label,
+    quotient: dialect.quotient,
     customer: { key: raw('customer_id') },
   };
 }

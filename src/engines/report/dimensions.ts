@@ -1,4 +1,6 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
+import type { PeriodRows, RowShift } from '../../domain/compared-periods.ts';
+import { intervalMonths } from '../../domain/period.ts';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
 import { labelOfDimension } from '../../domain/purchase-query.ts';
 import {
@@ -7,7 +9,7 @@ import {
   type ReportDimension,
 } from '../../domain/purchase-report.ts';
 import type { SideQuery } from './report-reader.ts';
-import type { DimensionSql } from './statement.ts';
+import type { Dialect, DimensionSql } from './statement.ts';
 
 /** The dimensions of one engine's purchases. */
 export type DimensionSource<Dimension extends DimensionSql = DimensionSql> = {
@@ -17,19 +19,16 @@ export type DimensionSource<Dimension extends DimensionSql = DimensionSql> = {
   localUnits(unit: 'day' | 'hour'): Promise<Sql>;
   label(label: PurchaseLabel): Dimension;
   readonly customer: Dimension;
+  readonly quotient: Dialect['quotient'];
 };
 
-/** A dimension as SQL. Periods count from the first one of the side. */
+/** A dimension as SQL. A period is the number of its row (domain/compared-periods.ts). */
 export async function dimensionOf<Dimension extends DimensionSql>(
   source: DimensionSource<Dimension>,
   dimension: ReportDimension,
-  { firstPeriod }: Pick<SideQuery, 'firstPeriod'>,
+  { periodRows }: Pick<SideQuery, 'periodRows'>,
 ): Promise<Dimension | DimensionSql> {
-  if (isPeriodDimension(dimension)) {
-    const period = await source.period(dimension);
-    const match = (key: Sql) => sql`(${period.match?.(key) ?? key} - ${raw(String(firstPeriod))})`;
-    return { ...period, match };
-  }
+  if (isPeriodDimension(dimension)) return periodOf(source, dimension, periodRows);
   switch (dimension) {
     case 'weekday':
       return { key: sql`(${await source.localUnits('day')} % 7 + 1)` };
@@ -42,6 +41,32 @@ export async function dimensionOf<Dimension extends DimensionSql>(
     default:
       return source.label(labelOfDimension(dimension));
   }
+}
+
+async function periodOf<Dimension extends DimensionSql>(
+  { period, quotient }: DimensionSource<Dimension>,
+  dimension: PeriodDimension,
+  rows: PeriodRows,
+): Promise<Dimension> {
+  if ('shifts' in rows) {
+    const read = await period(dimension);
+    return { ...read, match: (key: Sql) => rowSql(read.match?.(key) ?? key, rows.shifts) };
+  }
+  // Several months have the same row, and customers of months do not add up: so this is the key itself.
+  const { match = (key: Sql) => key, ...read } = await period('month');
+  const months = sql`(${match(read.key)} + ${raw(String(rows.monthsLater))})`;
+  const length = raw(
+    String(dimension === 'quarter' ? intervalMonths.quarter : intervalMonths.year),
+  );
+  return { ...read, key: sql`(2 * ${quotient(months, length)})` } as Dimension;
+}
+
+function rowSql(key: Sql, shifts: readonly RowShift[]): Sql {
+  if (shifts.length === 1) return sql`(2 * ${key} + ${raw(String(shifts[0]?.shift))})`;
+  const middle = Math.ceil(shifts.length / 2);
+  const until = raw(String(shifts[middle - 1]?.until));
+  const [before, after] = [shifts.slice(0, middle), shifts.slice(middle)];
+  return sql`case when ${key} < ${until} then ${rowSql(key, before)} else ${rowSql(key, after)} end`;
 }
 
 /** Whether a side's purchases need `is_first`. */

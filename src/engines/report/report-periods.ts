@@ -1,3 +1,11 @@
+import {
+  comparedRows,
+  isOfComparedAlone,
+  keyOfRow,
+  type PeriodRows,
+  rowOf,
+} from '../../domain/compared-periods.ts';
+import type { Bounds } from '../../domain/comparison.ts';
 import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../../domain/period.ts';
 import { maxPeriods } from '../../domain/period-limit.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
@@ -17,30 +25,37 @@ export type Periods = {
   readonly calendar: PeriodCalendar;
   /** The position of the dimension. */
   readonly index: number;
-  /** The keys of the periods that count as the first ones, by side. */
-  readonly first: readonly number[];
+  /** Null without a comparison. */
+  readonly compared: PeriodRows | null;
 };
 
 /** Null without a dimension of time, and without purchases. */
 export async function periodsOf(
   reader: ReportReader,
-  { groupBy, timeZone, weekStart }: PurchaseReportQuery,
+  { groupBy, timeZone, weekStart, compareTo }: PurchaseReportQuery,
   sides: readonly PurchaseFilters[],
 ): Promise<Periods | null> {
   const index = groupBy.findIndex(isPeriodDimension);
   const interval = groupBy[index];
-  const [current] = sides as [PurchaseFilters];
+  const [current, compared] = sides as [PurchaseFilters, PurchaseFilters?];
   if (interval === undefined || !isPeriodDimension(interval)) return null;
   const calendar = { interval, timeZone, weekStart };
   if (!(await areFew(reader, calendar, current))) return null;
-  const first =
-    sides.length === 1
-      ? [0]
-      : await Promise.all(
-          sides.map(({ createdSince = 0n }) => periodKeyAt(calendar, createdSince)),
-        );
-  return { calendar, index, first };
+  const isCompared = compareTo !== undefined && compared !== undefined;
+  return {
+    calendar,
+    index,
+    compared: isCompared
+      ? await comparedRows(calendar, compareTo, boundsOf(current), boundsOf(compared))
+      : null,
+  };
 }
+
+/** Both bounds of a report with a comparison. */
+const boundsOf = ({ createdSince = 0n, createdUntil = 0n }: PurchaseFilters): Bounds => ({
+  since: createdSince,
+  until: createdUntil,
+});
 
 /** False if no purchase can match. Rejects with TooManyPeriodsError. */
 async function areFew(
@@ -61,7 +76,7 @@ async function areFew(
   );
 }
 
-/** A row whose period is the number of periods since the first one. */
+/** A row whose period is the number of a row (domain/compared-periods.ts). */
 export type CountedRow = Omit<ReportRow, 'keys'> & { readonly keys: readonly unknown[] };
 
 export const isOfPeriodsAlone = ({ groupBy }: PurchaseReportQuery): boolean =>
@@ -75,17 +90,17 @@ export async function everyPeriod(
   { createdSince, createdUntil }: PurchaseFilters,
 ): Promise<CountedRow[]> {
   if (periods === null) return [];
-  const { first, calendar } = periods;
-  const [origin = 0] = first;
-  const keys = rows.map(({ keys }) => Number(keys[0]) + origin);
+  const { calendar, compared } = periods;
+  const numbers = rows.map(({ keys }) => Number(keys[0]));
+  const keys = numbers.filter((row) => !isOfComparedAlone(row)).map(keyOfRow);
   if (createdSince !== undefined) keys.push(await periodKeyAt(calendar, createdSince));
   if (createdUntil !== undefined) keys.push(await periodKeyAt(calendar, createdUntil));
   if (rows.length === 0 && keys.length < 2) return [];
   const zeros = measures.map(() => 0n);
-  const compared = first.length === 1 ? null : zeros;
   const all = new Map<number, CountedRow>();
   for (const { key } of await periodsBetween(calendar, Math.min(...keys), Math.max(...keys))) {
-    all.set(key - origin, { keys: [key - origin], values: zeros, compared });
+    const row = rowOf(key);
+    all.set(row, { keys: [row], values: zeros, compared: compared === null ? null : zeros });
   }
   for (const row of rows) all.set(Number(row.keys[0]), row);
   const ofPeriods = [...all].sort(([one], [other]) => one - other).map(([, row]) => row);
@@ -104,17 +119,16 @@ export async function named(
 ): Promise<ReportRow[]> {
   const beginnings = new Map<number, bigint>();
   if (periods !== null && rows.length > 0) {
-    const { calendar, index, first } = periods;
-    const [origin = 0] = first;
-    const keys = rows.map(({ keys }) => Number(keys[index]) + origin);
+    const { calendar, index } = periods;
+    const keys = rows.map(({ keys }) => keyOfRow(Number(keys[index])));
     const [least, greatest] = [Math.min(...keys), Math.max(...keys)];
     for (const { key, startsAt } of await periodsBetween(calendar, least, greatest)) {
-      beginnings.set(key - origin, startsAt);
+      beginnings.set(key, startsAt);
     }
   }
   const shownOf = (key: unknown, index: number): DimensionValue => {
     const dimension = groupBy[index] as ReportDimension;
-    if (isPeriodDimension(dimension)) return beginnings.get(Number(key)) ?? null;
+    if (isPeriodDimension(dimension)) return beginnings.get(keyOfRow(Number(key))) ?? null;
     if (dimension === 'customer_type') return Number(key) === 0 ? 'new' : 'returning';
     if (dimension === 'customer') return BigInt(key as bigint);
     if (dimension === 'weekday' || dimension === 'hour_of_day') return Number(key);

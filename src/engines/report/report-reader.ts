@@ -1,4 +1,5 @@
 import type { Sql } from 'sql-template-tag';
+import type { PeriodRows } from '../../domain/compared-periods.ts';
 import type { LocalCalendar, PeriodCalendar } from '../../domain/period.ts';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
@@ -10,8 +11,8 @@ import type { Dialect, Side, Sums } from './statement.ts';
 export type SideQuery = LocalCalendar & {
   readonly filters: PurchaseFilters;
   readonly dimensions: readonly ReportDimension[];
-  /** The key of the period that counts as the first one. */
-  readonly firstPeriod: number;
+  /** Of a dimension of time. */
+  readonly periodRows: PeriodRows;
   readonly sums: Sums;
 };
 

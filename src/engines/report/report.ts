@@ -1,3 +1,4 @@
+import { ownRows } from '../../domain/compared-periods.ts';
 import { comparedPeriod } from '../../domain/comparison.ts';
 import { averageTicket, type PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
@@ -88,7 +89,7 @@ async function readTotals(
   const ofSides: { totals: PurchaseTotals; values: ReportValues }[] = [];
   for (const filters of sides) {
     const totals = await reader.totals(filters, sumsOf(measures));
-    const query = { filters, dimensions: [], timeZone, weekStart, firstPeriod: 0, sums };
+    const query = { filters, dimensions: [], timeZone, weekStart, periodRows: ownRows, sums };
     const [row] = isMore
       ? await runStatement(reader, {
           sides: [await reader.side(query)],
@@ -165,9 +166,9 @@ async function readRows(
   const sums = sumsOf(measures);
   const sides: Side[] = [];
   for (const [index, filters] of filtersOf.entries()) {
-    const firstPeriod = periods?.first[index] ?? 0;
+    const periodRows = (index === 0 ? null : periods?.compared) ?? ownRows;
     sides.push(
-      await reader.side({ filters, dimensions: groupBy, timeZone, weekStart, firstPeriod, sums }),
+      await reader.side({ filters, dimensions: groupBy, timeZone, weekStart, periodRows, sums }),
     );
   }
   const dimension = groupBy.indexOf(orderBy.by as ReportDimension);

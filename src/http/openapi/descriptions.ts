@@ -54,11 +54,11 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   measures:
     'Sums and counts. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
-    'A measure or dimension of the request; with `-` before it, descending. Without it, the period ascending, or the first measure descending. An addition.',
+    'A measure or dimension, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
   periods:
     'How many periods each cohort has. That of the first purchase is the first of them. An addition.',
   compare_to:
-    'Adds the figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` are the same days a month or a year earlier in local time. Without `created_until`, the period ends at the instant of the data, so a month until now is compared with as many days. An addition.',
+    'Adds figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` the same local dates (not by week), `previous_year_weekdays` 364 days earlier. Without `created_until`, the period ends at the instant of the data. An addition.',
   is_subscribed: 'Subscribed or not. Without it, both.',
   ids: 'Customers with these ids. Up to 100, with commas between them. An addition.',
   email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',

@@ -1,6 +1,11 @@
 import { endOfPeriodAt, type WeekStart } from '../../domain/period.ts';
 import { labelDimensions } from '../../domain/purchase-query.ts';
-import { isPeriodDimension, reportLimits } from '../../domain/purchase-report.ts';
+import {
+  type Comparison,
+  isPeriodDimension,
+  reportLimits,
+  stepMonths,
+} from '../../domain/purchase-report.ts';
 import {
   type Currencies,
   noMatch,
@@ -37,13 +42,14 @@ export async function noteReport(read: ReportRead): Promise<string[]> {
     ...(await noteCutPeriods(read)),
     ...(await noteFilters(read)),
     ...(isLocal || query.compare_to !== undefined ? noteUtc(read) : []),
-    ...(response.compared_period === null
-      ? []
-      : [
-          'compared has the figures of compared_period. Rows of periods are matched by their position in it.',
-        ]),
+    ...(response.compared_period === null ? [] : [noteCompared(query.compare_to as Comparison)]),
   ];
 }
+
+const noteCompared = (comparison: Comparison): string =>
+  `compared has the figures of compared_period. Rows of periods are matched by their ${
+    stepMonths(comparison) === null ? 'position in it' : 'local dates'
+  }.`;
 
 const isEmpty = ({ totals, rows }: ReportResponse): boolean =>
   rows.length === 0 && Object.values(totals).every((total) => total === 0);

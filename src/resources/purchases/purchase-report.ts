@@ -16,6 +16,7 @@ import {
   type ReportRow,
   reportDimensions,
   reportMeasures,
+  stepMonths,
   TooManyGroupsError,
 } from '../../domain/purchase-report.ts';
 import type { ResponseTable, TableColumn } from '../../http/formats/table.ts';
@@ -194,6 +195,13 @@ function queryFrom(parameters: Parameters, filters: PurchaseFilters): PurchaseRe
   }
   if (compareTo !== undefined && parameters.created_since === undefined) {
     throw invalid('compare_to', 'needs created_since, the beginning of the period to compare');
+  }
+  if (period === 'week' && compareTo !== undefined && stepMonths(compareTo) !== null) {
+    throw invalid(
+      'compare_to',
+      `${compareTo} has no week of the same dates: use previous_year_weekdays, which moves both ` +
+        'bounds back by 364 days, or previous_period',
+    );
   }
   const timeZone = timezone === 'UTC' ? undefined : timezone;
   return {

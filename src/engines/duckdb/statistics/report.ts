@@ -173,6 +173,7 @@ const dimensionsOf = (
     return localUnits(offsets, intervalLengths[unit]);
   },
   label: (label) => labelSql(generation, label),
+  quotient: dialect.quotient,
   customer: {
     key: raw(customerDictionary.key),
     shown: (key) => ({

@@ -1,5 +1,6 @@
 import { texts } from '../language/language.ts';
-import { currentSpan, type Span, spanOf } from '../view/period.ts';
+import { startsOf } from '../view/interval.ts';
+import { currentSpan, type Span, spanOf, stepOf } from '../view/period.ts';
 import type { ViewState } from '../view/view-state.ts';
 import { ApiProblem, get } from './api.ts';
 import type { Amounts, Period, Report, TimeSeries } from './responses.ts';
@@ -8,8 +9,13 @@ import type { Amounts, Period, Report, TimeSeries } from './responses.ts';
 export type Series = TimeSeries & {
   /** The time of the series; null for all time. */
   readonly span: Span | null;
-  /** The same number of periods of the compared time. */
-  readonly compared: { readonly span: Span; readonly amounts: readonly Amounts[] } | null;
+  /** The amounts that the periods of the series are compared with. */
+  readonly compared: {
+    readonly span: Span;
+    readonly amounts: readonly Amounts[];
+    /** The months between compared dates; null if periods are compared by place. */
+    readonly step: number | null;
+  } | null;
   /** The instant of the data. */
   readonly asOf: number;
 };
@@ -27,10 +33,15 @@ export async function loadSeries(path: string, view: View, signal: AbortSignal):
     return { ...body, span: currentSpan(view.state, view.at), compared: null, asOf: instant };
   }
   const interval = body.group_by[0] ?? '';
-  const periods = body.rows.map((row): Period => ({ ...row, starts_at: String(row[interval]) }));
   const current = spanOf(body.period, body.timezone);
   const compared = spanOf(body.compared_period, body.timezone);
-  const amounts = body.rows.flatMap(({ compared }) => compared ?? []);
+  const { timezone } = body;
+  const [first] = current === null ? [] : startsOf(current, { interval, timezone });
+  const rows = body.rows
+    .map((row) => ({ ...row, starts_at: String(row[interval]) }))
+    .filter(isOfPeriod(first));
+  const periods: readonly Period[] = rows;
+  const amounts = rows.flatMap(({ compared }) => compared ?? []);
   return {
     interval,
     timezone: body.timezone,
@@ -39,9 +50,16 @@ export async function loadSeries(path: string, view: View, signal: AbortSignal):
     series: [{ key: null, periods }],
     series_truncated: false,
     span: current && { ...current, end: Math.min(current.end, instant) },
-    compared: compared && { span: compared, amounts },
+    compared: compared && { span: compared, amounts, step: stepOf(view.state.compare_to) },
     asOf: instant,
   };
 }
+
+/** Without rows of dates that only the compared time has. These are earlier, or follow a row with the same beginning. */
+const isOfPeriod =
+  (first: string | undefined) =>
+  ({ starts_at: start }: Period, index: number, rows: readonly Period[]): boolean =>
+    start !== rows[index - 1]?.starts_at &&
+    (first === undefined || Date.parse(start) >= Date.parse(first));
 
 const tooManyPeriods = () => new ApiProblem(texts.problems.interval, 422, 'interval');

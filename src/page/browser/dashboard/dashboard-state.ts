@@ -154,10 +154,11 @@ function changed(state: ViewState, patch: Partial<ViewState>): ViewState {
   const next = ranked(state, { ...state, ...patch, ...currenciesFor(state, patch) });
   const isDefault = state.compare_to === defaultComparison(state.period);
   const isOther = patch.period !== undefined && patch.compare_to === undefined && isDefault;
+  const compare_to = isOther ? defaultComparison(next.period) : next.compare_to;
   return {
     ...next,
-    compare_to: isOther ? defaultComparison(next.period) : next.compare_to,
-    interval: isPossible(next.interval, daysOf(next)) ? next.interval : 'auto',
+    compare_to,
+    interval: isPossible(next.interval, daysOf(next), compare_to) ? next.interval : 'auto',
   };
 }
 

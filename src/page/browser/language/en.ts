@@ -189,6 +189,7 @@ export const en = {
     previous_period: 'the period before',
     previous_month: 'the month before',
     previous_year: 'the year before',
+    previous_year_weekdays: 'the same weekdays of the year before',
     none: 'nothing',
   },
   statusSwitch: {

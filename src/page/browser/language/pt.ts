@@ -186,6 +186,7 @@ export const pt: Catalogue = {
     previous_period: 'o período anterior',
     previous_month: 'o mês anterior',
     previous_year: 'o ano anterior',
+    previous_year_weekdays: 'os mesmos dias da semana do ano anterior',
     none: 'nada',
   },
   statusSwitch: {

@@ -102,7 +102,7 @@ function IntervalChoice() {
   const options = intervals.map((value) => ({
     value,
     label: texts.intervals[value],
-    disabled: !isPossible(value, days),
+    disabled: !isPossible(value, days, state.compare_to),
   }));
   return (
     <Choice

@@ -13,7 +13,7 @@ import {
   unitsOf,
 } from '../display/format.ts';
 import { texts } from '../language/language.ts';
-import { intervalAt, startsOf } from '../view/interval.ts';
+import { comparedStarts, intervalAt } from '../view/interval.ts';
 import type { Span } from '../view/period.ts';
 import { isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
 import type { ChartData } from './chart.tsx';
@@ -49,7 +49,7 @@ export function chartOf({ state }: View, current: Series): SeriesChart {
       color: `--line-${index + 1}`,
     });
   });
-  const before = comparedLine(measure, current, intervals.length);
+  const before = comparedLine(measure, current, series[0]?.periods ?? []);
   const starts = intervals.map(({ start }) => start);
   return {
     names,
@@ -73,16 +73,26 @@ function begun(periods: readonly Period[], end: number): readonly Period[] {
 const nameOf = (span: Span | null): string =>
   span === null ? texts.periods.all : formatDays(span.days);
 
-/** Null without a comparison. Its periods are at the places of the present ones. */
-function comparedLine(measure: MeasureName, current: Series, count: number): ChartLine | null {
+/** Null without a comparison. A period that is compared with none has a gap. */
+function comparedLine(
+  measure: MeasureName,
+  current: Series,
+  periods: readonly Period[],
+): ChartLine | null {
   const { compared, interval, timezone } = current;
   if (compared === null) return null;
-  const { span, amounts } = compared;
-  const starts = startsOf(span, current).slice(0, count);
+  const { span, amounts, step } = compared;
+  const own = periods.map(({ starts_at: start }) => start);
+  const starts = comparedStarts(own, span, current, step);
   const names = starts.map((start) =>
-    formatInterval(intervalAt(start, current, span, span.end), interval, timezone),
+    start === undefined
+      ? ''
+      : formatInterval(intervalAt(start, current, span, span.end), interval, timezone),
   );
-  return lineOf(measure, amounts.slice(0, starts.length), {
+  const before = starts.map((start, index) =>
+    start === undefined ? null : (amounts[index] ?? null),
+  );
+  return lineOf(measure, before, {
     label: nameOf(span),
     names,
     currency: current.currency,
@@ -96,12 +106,13 @@ type LineProperties = Pick<ChartLine, 'label' | 'names' | 'color'> & {
 
 function lineOf(
   measure: MeasureName,
-  periods: readonly Amounts[],
+  periods: readonly (Amounts | null)[],
   { currency, ...line }: LineProperties,
 ): ChartLine {
   const format = (value: ExactInteger) =>
     isMoney(measure) ? formatMoney(value, currency) : formatCount(value);
   const values = periods.map((period) => {
+    if (period === null) return null;
     // Nothing has no average.
     const isNothing = Number(period.purchase_count) === 0;
     return isNothing && measure === 'average_ticket_in_cents' ? null : period[measure];

@@ -19,6 +19,10 @@ const localTime = (instant: number, timeZone: string): number =>
 export const dayAt = (instant: number, timeZone: string): string =>
   new Date(localTime(instant, timeZone)).toISOString().slice(0, 10);
 
+/** The local hour of an instant, such as 2026-01-31T14. */
+export const hourAt = (instant: number, timeZone: string): string =>
+  new Date(localTime(instant, timeZone)).toISOString().slice(0, 13);
+
 const utcOf = (day: string): number => Date.parse(`${day}T00:00:00Z`);
 
 /** Without years before 1000: while a year is typed, the control has 0002, 0020 and 0202. */
@@ -27,6 +31,14 @@ export const isDay = (text: string): boolean =>
 
 export const addDays = (day: string, count: number): string =>
   new Date(utcOf(day) + count * dayMs).toISOString().slice(0, 10);
+
+/** The same date some months earlier; null if that month has no such date. */
+export function monthsBefore(day: string, months: number): string | null {
+  const date = new Date(utcOf(day));
+  const ofMonth = date.getUTCDate();
+  date.setUTCMonth(date.getUTCMonth() - months);
+  return date.getUTCDate() === ofMonth ? date.toISOString().slice(0, 10) : null;
+}
 
 /** From a day to another, both included. */
 export const countDays = (from: string, to: string): number =>

@@ -1,6 +1,6 @@
 import type { WeekStart } from '../../../domain/period.ts';
 import { weekStart } from '../language/language.ts';
-import { addDays, countDays, dayAt, startOfDay } from './calendar.ts';
+import { addDays, countDays, dayAt, hourAt, monthsBefore, startOfDay } from './calendar.ts';
 import type { Span } from './period.ts';
 
 const hourMs = 3_600_000;
@@ -52,6 +52,29 @@ export function startsOf({ days, end }: Span, { interval, timezone }: Calendar):
     start = naturalEnd(start, interval, timezone);
   }
   return starts;
+}
+
+/**
+ * The first instants of the periods that periods of a report are compared with: those of their local dates or hours
+ * `step` months earlier, or without a step those at their places. Undefined for a period without one.
+ */
+export function comparedStarts(
+  starts: readonly string[],
+  span: Span,
+  { interval, timezone }: Calendar,
+  step: number | null,
+): (string | undefined)[] {
+  const compared = startsOf(span, { interval, timezone });
+  if (step === null) return starts.map((_, place) => compared[place]);
+  const labelAt = interval === 'hour' ? hourAt : dayAt;
+  const labelOf = (start: string) => labelAt(Date.parse(start), timezone);
+  // The first one of an hour that clocks repeat.
+  const byLabel = new Map(compared.reverse().map((start) => [labelOf(start), start]));
+  return starts.map((start) => {
+    const label = labelOf(start);
+    const day = monthsBefore(label.slice(0, 10), step);
+    return day === null ? undefined : byLabel.get(day + label.slice(10));
+  });
 }
 
 export function intervalAt(

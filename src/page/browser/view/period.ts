@@ -1,4 +1,5 @@
 import { maxPeriods } from '../../../domain/period-limit.ts';
+import { comparisons, stepMonths } from '../../../domain/purchase-report.ts';
 import type { Bounds } from '../api/responses.ts';
 import { addDays, countDays, dayAt, endOfDay, startOfDay } from './calendar.ts';
 
@@ -59,13 +60,12 @@ export function spanOf(bounds: Bounds | null, timeZone: string): Span | null {
 }
 
 /** What a period is compared with. Each is a value of the parameter `compare_to`, or none. */
-export const comparisonNames = [
-  'previous_period',
-  'previous_month',
-  'previous_year',
-  'none',
-] as const;
+export const comparisonNames = [...comparisons, 'none'] as const;
 export type Comparison = (typeof comparisonNames)[number];
+
+/** The months by which a comparison moves local dates back; null if it compares periods by place. */
+export const stepOf = (comparison: Comparison): number | null =>
+  comparison === 'none' ? null : stepMonths(comparison);
 
 export function defaultComparison(period: PeriodName): Comparison {
   if (period === 'month') return 'previous_month';
@@ -89,17 +89,18 @@ export const boundsOf = (days: Days | null, timeZone: string) =>
 
 const hoursOf: Readonly<Record<string, number>> = { hour: 1, day: 24, week: 168, month: 672 };
 
-/** Whether the API returns a time series of the days by this interval. */
-export function isPossible(interval: string, days: Days | null): boolean {
+/** Whether the API returns a time series of the days by this interval. Weeks have no date in another month or year. */
+export function isPossible(interval: string, days: Days | null, comparison: Comparison): boolean {
   const hours = hoursOf[interval];
   if (hours === undefined || days === null) return true;
+  if (interval === 'week' && stepOf(comparison) !== null) return false;
   return (countDays(days.from, days.to) * 24) / hours < maxPeriods;
 }
 
 /** An interval that gives a readable number of periods. */
-export function intervalFor(days: Days | null): string {
+export function intervalFor(days: Days | null, comparison: Comparison): string {
   const count = days === null ? Number.POSITIVE_INFINITY : countDays(days.from, days.to);
   if (count <= 2) return 'hour';
   if (count <= 100) return 'day';
-  return count <= 400 ? 'week' : 'month';
+  return count <= 400 && isPossible('week', days, comparison) ? 'week' : 'month';
 }

@@ -4,7 +4,7 @@ import { pathOf } from '../api/path.ts';
 import { weekStart } from '../language/language.ts';
 import { addDays, dayAt } from './calendar.ts';
 import { beginOfWeek } from './interval.ts';
-import { boundsOf, type Days, daysOf, intervalFor, isPresent } from './period.ts';
+import { boundsOf, type Days, daysOf, intervalFor, isPossible, isPresent } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
 
 /** The API requests of a view, as paths. Downloads and lines for `curl` have the same paths. */
@@ -54,7 +54,8 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
   const report = (parameters: object) =>
     pathOf('/purchases/report', { ...parameters, timezone, ...reported });
   const file = (parameters: object) => pathOf('/purchases/export', { ...selection, ...parameters });
-  const interval = state.interval === 'auto' ? intervalFor(days) : state.interval;
+  const isChosen = state.interval !== 'auto' && isPossible(state.interval, days, state.compare_to);
+  const interval = isChosen ? state.interval : intervalFor(days, state.compare_to);
   const dimension = chartDimension(state, context.hasSeveralCurrencies);
   return {
     totals: report({}),
