@@ -10,3 +10,4 @@ create table purchase_numbers (
   id bigint not null unique default nextval('purchases_id_seq'),
   primary key (organization_id, external_id));
 grant select, insert, update, delete on customer_numbers, purchase_numbers to shop_writer;
+grant usage on sequence customers_id_seq, purchases_id_seq to shop_writer;

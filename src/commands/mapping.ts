@@ -1,7 +1,7 @@
 import { type Database, withConnection } from '../postgres/connection/pool.ts';
-import { applyMapping } from '../postgres/mapping/apply.ts';
+import { applyMapping, createObjects } from '../postgres/mapping/apply.ts';
 import { checkMapping, type MappingCheck } from '../postgres/mapping/check/check.ts';
-import type { Mapping } from '../postgres/mapping/mapping-definition.ts';
+import { type Mapping, readMapping } from '../postgres/mapping/mapping-definition.ts';
 import { removeMapping } from '../postgres/mapping/remove.ts';
 import { readStoredTotals } from '../postgres/mapping/totals.ts';
 import { untilStopped } from '../process/stop-signals.ts';
@@ -24,16 +24,17 @@ const rightsToCheck = {
   purchases: 'select',
   mapping_sources: 'select',
 };
-const rightsToWrite = {
+const rightsToApply = {
   ...rightsToCheck,
   customers: allRights,
   purchases: allRights,
-  mapping_changes: allRights,
-  mapping_state: allRights,
+  mapping_changes: 'select, delete',
+  mapping_state: 'select, insert, update',
   mapped_organizations: allRights,
   mapping_failures: allRights,
   mapping_held_deletions: allRights,
 };
+const rightsToRemove = { ...rightsToApply, mapping_state: allRights };
 
 program
   .command('check')
@@ -58,6 +59,25 @@ program
   });
 
 program
+  .command('triggers')
+  .description('create tables and triggers, read no row; for `apply` as a role that may not')
+  .action(async () => {
+    const stopped = untilStopped();
+    await withDatabase(
+      applicationName,
+      { mapping_sources: 'select', mapping_state: 'select, insert' },
+      async (database) => {
+        const done = await unlessStopped(stopped, async () => {
+          await createObjects(database, await readMapping(database), stopped);
+          return true;
+        });
+        if (done) console.log('Tables and triggers are complete. Run `npm run mapping -- check`.');
+      },
+      null,
+    );
+  });
+
+program
   .command('apply')
   .description('check, create what is missing, and map all rows; repeat it after any change')
   .option('--accept-deletions', 'also delete rows that the views no longer have, if they are many')
@@ -65,7 +85,7 @@ program
     const stopped = untilStopped();
     await withDatabase(
       applicationName,
-      rightsToWrite,
+      rightsToApply,
       async (database) => {
         const checked = await unlessStopped(stopped, () => checkMapping(database, stopped));
         if (checked === null) return;
@@ -91,7 +111,7 @@ program
   .action(async ({ rows: withRows = false }: { readonly rows?: boolean }) =>
     withDatabase(
       applicationName,
-      rightsToWrite,
+      rightsToRemove,
       async (database) => {
         const { triggers, tables, customers, purchases } = await removeMapping(database, withRows);
         if (triggers === 0 && tables.length === 0) {

@@ -125,7 +125,7 @@ export function createMappingRound(database: Database, log: Logger) {
       isRestoreDue = true;
       missingTriggers =
         `Tables lack triggers of the mapping, so only comparisons move the instant of the data: ` +
-        `${errorText(error)}. Run \`npm run mapping -- apply\` as their owner.`;
+        `${errorText(error)}. Run \`npm run mapping -- triggers\` as their owner.`;
     }
   };
 

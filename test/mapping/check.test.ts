@@ -514,7 +514,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
       ...['clients', 'order_lines', 'orders', 'refunds'].map((table) =>
         expect.stringContaining(`warning: grant select on store.${table} to ${role.name};`),
       ),
-      expect.stringMatching(new RegExp(`^warning: grant \\w+ to ${role.name};$`)),
+      expect.stringMatching(/^warning: Ignore this, or run .* as a member of \w+\.$/),
     ]);
     await database.pool.query(`grant create on schema public to ${role.name};
       grant trigger, select on all tables in schema store to ${role.name}`);
@@ -525,7 +525,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
         message: expect.stringMatching(
           /does not own .*session_replication_role.*only comparisons find the changes/,
         ),
-        advice: expect.stringMatching(/^grant \w+ to /),
+        advice: expect.stringMatching(/^Ignore this, or run .* as a member of /),
       },
     ]);
   });

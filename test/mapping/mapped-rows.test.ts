@@ -7,10 +7,7 @@ import { createMappingRound } from '../../sync/mapping/mapping-round.ts';
 import { createTotals } from '../../sync/mapping/totals.ts';
 import { it, log, tables } from './small-shop.ts';
 
-it('logs keys as the owner of the function, whatever the search path of a writer has', async ({
-  start,
-  query,
-}) => {
+it('logs keys, whatever the search path of a writer has', async ({ start, query }) => {
   await start();
   onTestFinished(async () => void (await query('drop schema if exists other cascade')));
   await query(`

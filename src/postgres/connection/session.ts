@@ -11,12 +11,13 @@ const commonSettings: SessionSettings = {
   idle_in_transaction_session_timeout: '0',
   idle_session_timeout: '0', // since Postgres 14
   transaction_timeout: '0', // since Postgres 17
-  // Of instants, intervals, floats and bytes as text.
+  // Of instants, intervals, floats, bytes and money as text, as in triggers (mapping/trigger-function.ts).
   DateStyle: 'ISO, MDY',
   IntervalStyle: 'postgres',
   TimeZone: 'UTC',
   extra_float_digits: '1',
   bytea_output: 'hex',
+  lc_monetary: 'C',
   // Of SQL: backslashes in strings, quoted names, NULL in arrays.
   standard_conforming_strings: 'on',
   quote_all_identifiers: 'off',

@@ -54,7 +54,12 @@ export const applyMapping = (
     options.signal,
   );
 
-const createObjects = (database: Database, mapping: Mapping, signal: AbortSignal): Promise<void> =>
+/** Creates the tables, functions and triggers that are missing. Reads no row of the shop. */
+export const createObjects = (
+  database: Database,
+  mapping: Mapping,
+  signal: AbortSignal,
+): Promise<void> =>
   withConnection(
     database,
     async (connection) => {
@@ -140,16 +145,31 @@ async function createNumbers(
 ): Promise<void> {
   const numbers = numberTables[view];
   const isPurchases = view === 'mapped_purchases';
-  await connection.query(`create table if not exists ${numbers} (id bigint not null)`);
+  // With `if not exists`, Postgres asks for the right to create also if the table exists.
+  await createUnlessExists(connection, numbers, `table ${numbers} (id bigint not null)`);
   await keepType(connection, mapping, { numbers, column: 'external_id', view });
   if (isPurchases) {
     const column = 'customer_external_id';
     await keepType(connection, mapping, { numbers, column, view: 'mapped_customers' });
   }
-  await connection.query(
-    `create unique index if not exists ${numbers}_by_external_id on ${numbers} (external_id);
-     ${isPurchases ? `create index if not exists ${numbers}_by_customer on ${numbers} (customer_external_id)` : ''}`,
+  const byKey = `${numbers}_by_external_id`;
+  await createUnlessExists(connection, byKey, `unique index ${byKey} on ${numbers} (external_id)`);
+  if (!isPurchases) return;
+  const byCustomer = `${numbers}_by_customer`;
+  await createUnlessExists(
+    connection,
+    byCustomer,
+    `index ${byCustomer} on ${numbers} (customer_external_id)`,
   );
+}
+
+async function createUnlessExists(
+  connection: Connection,
+  name: string,
+  definition: string,
+): Promise<void> {
+  const known = await connection.query('select where to_regclass($1) is not null', [name]);
+  if (known.rowCount === 0) await connection.query(`create ${definition}`);
 }
 
 type KeyColumn = { readonly numbers: string; readonly column: string; readonly view: MappedView };

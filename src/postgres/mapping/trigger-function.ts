@@ -9,25 +9,43 @@ type Key = Pick<MappingSource, 'view' | 'key'>;
 /** A function of a source table. */
 export type SourceFunction = {
   readonly name: string;
-  readonly isTrigger: boolean;
   /** Types of its arguments. */
   readonly parameters: string;
   readonly body: string;
-  /** The rest of its definition. */
-  readonly options: string;
+  readonly returns: string;
+  /** Settings during a call, by name. */
+  readonly settings: Readonly<Record<string, string>>;
+};
+
+/** With them, the text of a value does not depend on the session. Those of each connection (session.ts). */
+const textSettings = {
+  search_path: 'pg_catalog, pg_temp',
+  DateStyle: 'ISO, MDY',
+  IntervalStyle: 'postgres',
+  TimeZone: 'UTC',
+  extra_float_digits: '1',
+  bytea_output: 'hex',
+  quote_all_identifiers: 'off',
+  lc_monetary: 'C',
 };
 
 /**
  * The trigger function of a source table. It appends to mapping_changes the keys of changed rows if they are
  * columns, and otherwise the rows. Where that fails, as after a column was renamed, the view is compared
- * instead: no write of the shop fails. A search path of its own would cost an insert of one row a fifth:
- * types and operators have their schema, because a writer may set a path whose own ones would run as the
- * owner.
+ * instead: no write of the shop fails.
+ *
+ * It has the rights of the writer, and may append because every role may. With the rights of its owner, the
+ * owner of the table could use them, because casts of his types run here. A role that may only append is no
+ * better owner: what runs as a role can replace the functions of the role.
+ *
+ * Settings of its own make an insert of one row a third slower, so a function has none if no setting changes
+ * the text of its keys. Types and operators have their schema, because a writer's search path may have others.
  */
 export function triggerFunction(
   schema: string,
   table: string,
   keys: readonly Key[],
+  plainColumns: readonly string[],
 ): SourceFunction {
   const changes = `${schema}.mapping_changes`;
   const compare = (view: MappedView) =>
@@ -72,16 +90,18 @@ begin
 end`;
   return {
     name: triggerFunctionName(table),
-    isTrigger: true,
     parameters: '',
     body,
-    options: 'returns trigger language plpgsql security definer',
+    returns: 'trigger language plpgsql',
+    settings: keys.every((key) => isColumn(key) && plainColumns.includes(columnName(key)))
+      ? {}
+      : textSettings,
   };
 }
 
 /**
  * The function that finds the keys of a view for logged rows of a source table, a JSON array; null if all
- * its keys are columns.
+ * its keys are columns. It has the rights of the worker.
  */
 export function keyFunction(
   schema: string,
@@ -93,7 +113,6 @@ export function keyFunction(
   const rows = `pg_catalog.jsonb_populate_recordset(null::${table}, $2)`;
   return {
     name: keyFunctionName(table),
-    isTrigger: false,
     parameters: 'text, jsonb',
     body: queries
       .map(
@@ -102,7 +121,8 @@ export function keyFunction(
            where mapped_keys.mapped_key is not null and $1 ${equals} ${escapeLiteral(view)}`,
       )
       .join(' union '),
-    options: `returns setof text language sql stable security definer set search_path = ${schema}, pg_temp`,
+    returns: 'setof text language sql stable',
+    settings: { search_path: `${schema}, pg_temp` },
   };
 }
 
@@ -110,6 +130,11 @@ const equals = 'operator(pg_catalog.=)';
 
 /** No search path, and no other transaction, can change what it means. */
 const isColumn = ({ key }: Key): boolean => /^\s*("[^"]+"|[a-z_][a-z0-9_]*)\s*$/i.test(key);
+
+const columnName = ({ key }: Key): string => {
+  const name = key.trim();
+  return name.startsWith('"') ? name.slice(1, -1) : name.toLowerCase();
+};
 
 /** SQL of the keys of rows, with the name of their table as the alias. */
 export function keysFrom(key: string, table: string, rows: string): string {

@@ -22,6 +22,8 @@ export type SourceTable = {
   /** The table that mapping_sources names, and what it says of it. */
   readonly root: string;
   readonly keys: readonly Pick<MappingSource, 'view' | 'key'>[];
+  /** Columns of the root whose text no setting of a session changes. */
+  readonly plainColumns: readonly string[];
   /** `p` for a partitioned table. */
   readonly kind: string;
   /** Whether they are enabled, by name. */
@@ -45,6 +47,12 @@ export async function readSourceTables(connection: Connection | Database): Promi
        (select quote_ident(nspname) || '.' || quote_ident(relname)
         from pg_class join pg_namespace on pg_namespace.oid = relnamespace
         where pg_class.oid = root) as root, roots.keys, relkind as kind,
+       array(
+         select attname::text from pg_attribute join pg_type on pg_type.oid = atttypid
+         where attrelid = root and attnum > 0 and not attisdropped
+           and (typtype = 'e' or coalesce(nullif(typbasetype, 0), pg_type.oid) = any (
+             '{int2,int4,int8,numeric,text,varchar,bpchar,name,uuid,bool,inet,macaddr}'::regtype[]))
+       ) as "plainColumns",
        coalesce((
          select json_object_agg(tgname, tgenabled in ('O', 'A') or (tgname = $2 and tgenabled = 'R'))
          from pg_trigger where tgrelid = pg_class.oid and tgname = any ($1)), '{}') as triggers,
@@ -105,27 +113,50 @@ async function createFunctions(
     'select quote_ident(current_schema()) as schema',
   );
   const schema = rows[0]?.schema ?? 'public';
-  for (const wanted of functionsOf(schema, tables)) {
+  if (tables.length > 0) await letWritersAppend(connection);
+  for (const { name, parameters, returns, settings, body } of functionsOf(schema, tables)) {
+    const configured = Object.entries(settings).map(([setting, value]) => `${setting}=${value}`);
     const known = await connection.query(
-      `select from pg_proc where pronamespace = current_schema()::regnamespace and proname = $1 and prosrc = $2`,
-      [wanted.name, wanted.body],
+      `select from pg_proc where pronamespace = current_schema()::regnamespace and proname = $1
+         and prosrc = $2 and not prosecdef and coalesce(proconfig, '{}') = $3::text[]`,
+      [name, body, configured],
     );
     if (known.rowCount !== 0) continue;
-    const name = `${escapeIdentifier(wanted.name)}(${wanted.parameters})`;
-    await connection.query(
-      `create or replace function ${name} ${wanted.options} as ${escapeLiteral(wanted.body)}`,
+    const settingClauses = Object.entries(settings).map(
+      ([setting, value]) =>
+        `set ${setting} = ${setting === 'search_path' ? value : escapeLiteral(value)}`,
     );
-    // Otherwise every role could ask it for keys.
-    if (!wanted.isTrigger) await connection.query(`revoke execute on function ${name} from public`);
+    await connection.query(
+      `create or replace function ${escapeIdentifier(name)}(${parameters}) returns ${returns}
+       ${settingClauses.join(' ')} as ${escapeLiteral(body)}`,
+    );
   }
+}
+
+/**
+ * Grants every role the right to append to the queue: writers of a shop's tables have it without a grant
+ * of their own. Rejects if it may not: without the right, writes of the shop would fail.
+ */
+export async function letWritersAppend(connection: Connection): Promise<void> {
+  const { rows } = await connection.query<{ grants: string[] }>(
+    `select array_remove(array[
+       case when not has_schema_privilege('public', current_schema(), 'usage')
+         then format('grant usage on schema %I to public', current_schema()) end,
+       case when not has_table_privilege('public', 'mapping_changes', 'insert')
+         then 'grant insert on mapping_changes to public' end], null) as grants`,
+  );
+  for (const grant of rows[0]?.grants ?? []) await connection.query(grant);
 }
 
 /** The functions of each source. */
 function functionsOf(schema: string, tables: readonly SourceTable[]): SourceFunction[] {
   const sources = new Map(tables.map((table) => [table.root, table])).values();
-  return [...sources].flatMap(({ root, keys }) => {
+  return [...sources].flatMap(({ root, keys, plainColumns }) => {
     const ofKeys = keyFunction(schema, root, keys);
-    return [triggerFunction(schema, root, keys), ...(ofKeys === null ? [] : [ofKeys])];
+    return [
+      triggerFunction(schema, root, keys, plainColumns),
+      ...(ofKeys === null ? [] : [ofKeys]),
+    ];
   });
 }
 
@@ -172,5 +203,6 @@ export async function dropTriggers(
     [functionsOf('', tables).map(({ name }) => name)],
   );
   for (const { statement } of rows) await connection.query(statement);
+  if (tables.length === 0) await connection.query('revoke insert on mapping_changes from public');
   return rows.reduce((sum, { triggers }) => sum + triggers, 0);
 }

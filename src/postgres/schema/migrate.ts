@@ -9,6 +9,7 @@ import {
   captureSql,
 } from '../capture/capture.ts';
 import { prepareSession } from '../connection/session.ts';
+import { restrictFunctions } from '../rights/restrict-functions.ts';
 import { restoreConstraints } from './constraints.ts';
 import { releasedMigrations } from './released-migrations.ts';
 import { migrationsFolder, migrationsTable, schemaVersion, versionMarker } from './schema.ts';
@@ -72,6 +73,7 @@ async function applyMigrations(client: pg.Client, schema: string): Promise<Migra
   await markVersion(client);
   const areTablesNew = applied.some(({ version }) => version === 1);
   const capture = await restoreCapture(client);
+  await restrictFunctions(client);
   const created =
     capture.captureProblem === null ? await restoreConstraints(client, areTablesNew) : [];
   return {

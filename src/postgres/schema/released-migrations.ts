@@ -15,4 +15,5 @@ export const releasedMigrations: Readonly<Record<string, readonly [string, ...st
   '007.do.customer-totals.sql': ['175ba05a4da77518a1335b20ce0711b1'],
   '008.do.mapping.sql': ['bc4334cf6eb76a477cd39d5b847d7baa'],
   '009.do.mapping-rows.sql': ['f10b58f8355bd0274f946cb6fc41a3cd'],
+  '010.do.mapping-queue.sql': ['83064be77b9835b78763da64f334306e'],
 };
