@@ -77,7 +77,7 @@ describe('npm run mapping', { timeout: 120_000, tags: ['slow'] }, () => {
     expect(checked.code).toBe(1);
     expect(checked.lines.every((line) => line.length <= 100)).toBe(true);
     expect(checked.output).toContain(
-      `       → o.placed_at at time zone 'America/Sao_Paulo' as created_at\n\n1 error. `,
+      `       → placed_at at time zone 'America/Sao_Paulo' as created_at\n\n1 error. `,
     );
     const applied = await mapping('apply');
     expect(applied.code).toBe(1);
