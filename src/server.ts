@@ -30,6 +30,7 @@ import { warnOfFewOpenFiles } from './process/open-files.ts';
 import { OperatorError } from './process/operator-error.ts';
 import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
 import { createChangeFeed } from './purchase-store/feed/change-feed.ts';
+import { createTickReader } from './purchase-store/ticks/published-tick.ts';
 import { resources } from './resources/resources.ts';
 import { apiMemory } from './settings/memory-needs.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings/settings.ts';
@@ -81,9 +82,11 @@ export async function startServer(
   const maxFallbacks = fallbackConnections + settings.exportConcurrency;
   const fallbackDatabase = openPool('crm-data-service api purchases', maxFallbacks, queryTimeoutMs);
   const queue = queryQueueOptions(settings);
+  const ticks = createTickReader(dataDirectory);
   const duckdb = await createDuckDBEngine({
     ...queue,
     dataDirectory,
+    ticks,
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     onError: (organizationId, error) =>
@@ -114,6 +117,7 @@ export async function startServer(
     clickhouse === null
       ? createChangeFeed({
           dataDirectory,
+          ticks,
           onError: (organizationId, error) =>
             log.error({ organization: String(organizationId), err: error }, 'a log is damaged'),
         })

@@ -22,7 +22,11 @@ const notCompared = () => Promise.reject(new Error('only statistics are compared
  * were found for ClickHouse.
  */
 export const createPlainStatistics = (clickhouse: Pick<ClickHouse, 'query'>): QueryEngine => ({
-  stats: async (_organizationId, query) => ({ result: await stats(clickhouse, query), asOf: 0n }),
+  stats: async (_organizationId, query) => ({
+    result: await stats(clickhouse, query),
+    asOf: 0n,
+    version: null,
+  }),
   list: notCompared,
   get: notCompared,
   timeSeries: notCompared,

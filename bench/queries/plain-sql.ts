@@ -84,7 +84,7 @@ export async function createPlainSqlEngines(
 }
 
 function createEngine(database: Database): QueryEngine {
-  const asOf = 0n;
+  const shown = { asOf: 0n, version: null };
   return {
     async list(organizationId, { filters, limit, startingAfter }) {
       const after =
@@ -97,11 +97,11 @@ function createEngine(database: Database): QueryEngine {
           order by created_at desc, id desc limit ${limit + 1}`,
       );
       const page = { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
-      return { result: page, asOf };
+      return { result: page, ...shown };
     },
     async get(organizationId, purchaseId) {
       const where = sql`where id = ${purchaseId} and organization_id = ${organizationId}`;
-      return { result: (await readPurchases(database, where))[0] ?? null, asOf };
+      return { result: (await readPurchases(database, where))[0] ?? null, ...shown };
     },
     async stats(organizationId, { filters, groupBy, groupLimit }) {
       const [totals, groups] = await Promise.all([
@@ -114,7 +114,7 @@ function createEngine(database: Database): QueryEngine {
         groups: groups.slice(0, groupLimit),
         groupsTruncated: groups.length > groupLimit,
       };
-      return { result: { ...totals, ...ranking }, asOf };
+      return { result: { ...totals, ...ranking }, ...shown };
     },
     async timeSeries(organizationId, query) {
       const interval = query.interval as Interval;
@@ -123,7 +123,7 @@ function createEngine(database: Database): QueryEngine {
         readPeriods(database, organizationId, { ...query, interval }),
       ]);
       const series = { interval, series: [{ key: null, periods }], seriesTruncated: false };
-      return { result: { ...totals, ...series }, asOf };
+      return { result: { ...totals, ...series }, ...shown };
     },
   };
 }

@@ -3,6 +3,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
+import { createTickReader } from '../../src/purchase-store/ticks/published-tick.ts';
 import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';
@@ -15,6 +16,8 @@ export function createInProcessApi(
   purchases: PurchaseEngine,
 ): (url: string, shop: BenchmarkShop) => Promise<string> {
   const settings = readSettings({});
+  const { dataDirectory } = settings;
+  const ticks = createTickReader(dataDirectory);
   const app = createApp({
     ...settings,
     resources,
@@ -23,7 +26,7 @@ export function createInProcessApi(
       database,
       exportDatabase: database,
       purchases,
-      changes: createChangeFeed({ dataDirectory: settings.dataDirectory, onError() {} }),
+      changes: createChangeFeed({ dataDirectory, ticks, onError() {} }),
       writeExport: refuseExport,
       writeTable: refuseExport,
       publicAppUrl: 'http://127.0.0.1:3000/app',

@@ -1,5 +1,6 @@
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
+import { createTickReader } from '../../src/purchase-store/ticks/published-tick.ts';
 import { childEnvironment, queryQueueOptions, readSettings } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 import type { Bench } from '../runner/suite.ts';
@@ -42,6 +43,7 @@ export async function openDuckDBEngine(
   const settings = readSettings(childEnvironment(database.url));
   const engine = await createDuckDBEngine({
     dataDirectory,
+    ticks: createTickReader(dataDirectory),
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     ...queryQueueOptions(settings),

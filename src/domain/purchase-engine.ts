@@ -78,13 +78,16 @@ export type StoreFiles = {
 /** A result, and the instant (microseconds since 1970) of the data that it shows. */
 export type AsOf<Result> = { readonly result: Result; readonly asOf: bigint };
 
+/** A result, and the version of the data that it shows; `version` is null if the data are not immutable. */
+export type Versioned<Result> = AsOf<Result> & { readonly version: DataVersion['name'] | null };
+
 /** The organization's queries without a `client` count as those of one. */
 export type QueuedRead<Query, Result> = (
   organizationId: bigint,
   query: Query,
   signal?: AbortSignal,
   client?: string,
-) => Promise<AsOf<Result>>;
+) => Promise<Versioned<Result>>;
 
 /** Immutable data, and the instant up to which they show all changes. */
 export type DataVersion = { readonly name: string; readonly asOf: bigint };

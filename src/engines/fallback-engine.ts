@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache';
 import {
-  type AsOf,
   type DataVersion,
   NoGenerationError,
   type PurchaseEngine,
   type PurchaseReader,
+  type Versioned,
 } from '../domain/purchase-engine.ts';
 
 /** The longest wait for `preferred` to reach the instant of `fallback`, and the pause after it. */
@@ -104,8 +104,8 @@ function createReader(
 
   const runAsOf = <Result>(
     organizationId: bigint,
-    query: (engine: PurchaseReader) => Promise<AsOf<Result>>,
-  ): Promise<AsOf<Result>> =>
+    query: (engine: PurchaseReader) => Promise<Versioned<Result>>,
+  ): Promise<Versioned<Result>> =>
     run(organizationId, async (engine) => {
       const startedAt = performance.now();
       const result = await query(engine);

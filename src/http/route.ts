@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { ChangeFeed } from '../domain/purchase-changes.ts';
-import type { AsOf, PurchaseReader } from '../domain/purchase-engine.ts';
+import type { AsOf, PurchaseReader, Versioned } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/keys/api-keys.ts';
 import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
 import type { ResponseTable } from './formats/table.ts';
@@ -32,9 +32,14 @@ export type HandlerResult<Body, Instant extends bigint | undefined = bigint> = {
   readonly asOf: Instant;
   /** The cursor of the next page; null if there is none. */
   readonly next?: string | null;
-  /** The same data may have another response from this instant on. */
-  readonly changesAt?: bigint | undefined;
 };
+
+/** The same, of a version of the data. */
+export type SnapshotResult<Body> = HandlerResult<Body> &
+  Pick<Versioned<Body>, 'version'> & {
+    /** The version may have another response from this instant on. */
+    readonly changesAt?: bigint | undefined;
+  };
 
 /** A route below /v1, as data for the router and for the OpenAPI document. */
 export type Route<
@@ -76,7 +81,7 @@ export type Route<
       readonly table?: ResponseTable<z.output<Response>>;
       handle(
         request: ApiRequest<z.output<Path>, z.output<Query>>,
-      ): Promise<HandlerResult<z.output<Response>>>;
+      ): Promise<SnapshotResult<z.output<Response>>>;
     }
   | {
       /** A page of changes, which is not cached. Responses carry `X-Data-As-Of`. */

@@ -115,7 +115,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
 };
 
 /** A part of a log from its beginning. */
-type LogPart = {
+export type LogPart = {
   readonly position: number;
   readonly lines: number;
   readonly records: number;

@@ -1,8 +1,7 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
 import { createTestApi } from '../support/api.ts';
-import { createTestDuckDBEngine } from '../support/engines.ts';
+import { createTestChangeFeed, createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
@@ -271,7 +270,7 @@ it('reports refuse more groups than memory is meant for, and say what would be r
   await worker.once([organizationId]);
   const engine = await createTestDuckDBEngine(directory, { maxReportGroups: 2 });
   onTestFinished(engine.close);
-  const changes = createChangeFeed({ dataDirectory: directory, onError: () => {} });
+  const changes = createTestChangeFeed(directory);
   onTestFinished(changes.close);
   const services = testServices(database.pool, engine, changes);
   const api = await createTestApi(database.pool, directory, { services });

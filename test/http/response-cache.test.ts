@@ -1,15 +1,17 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createResponseCache } from '../../src/http/response/response-cache.ts';
-import type { SerializedResponse } from '../../src/http/response/serialized-response.ts';
 
 describe('cached responses', () => {
   const { signal: neverAborted } = new AbortController();
   const one = { client: 'key 1', signal: neverAborted };
-  const responseOf = (body: string): SerializedResponse => ({
+  const version = (asOf = 0n) => ({ name: 'version', asOf });
+  const responseOf = (body: string, asOf = 0n) => ({
     body,
     contentType: 'text/plain',
     entityTag: null,
-    asOf: 0n,
+    asOf,
+    version: 'version' as string | null,
     next: null,
   });
 
@@ -40,7 +42,7 @@ describe('cached responses', () => {
     const { compute, computed, finish, signal } = computation();
     const [first, second] = [new AbortController(), new AbortController()];
     const responses = [first, second].map((caller) =>
-      cache.get('a', 0n, { client: 'key 1', signal: caller.signal }, compute),
+      cache.get(version(), 'a', { client: 'key 1', signal: caller.signal }, compute),
     );
     first.abort(new Error('the first disconnected'));
     await expect(responses[0]).rejects.toThrow('the first disconnected');
@@ -48,7 +50,7 @@ describe('cached responses', () => {
     second.abort(new Error('the second disconnected'));
     await expect(responses[1]).rejects.toThrow('the second disconnected');
     expect(signal()?.aborted).toBe(true);
-    const later = cache.get('a', 0n, one, compute);
+    const later = cache.get(version(), 'a', one, compute);
     finish();
     expect(await later).toEqual(responseOf('response 2'));
     expect(computed()).toBe(2);
@@ -58,12 +60,12 @@ describe('cached responses', () => {
     const cache = createResponseCache(1_000_000);
     const computations = [computation(), computation()];
     const responses = computations.map(({ compute }, index) =>
-      cache.get('a', 0n, { client: `key ${index}`, signal: neverAborted }, compute),
+      cache.get(version(), 'a', { client: `key ${index}`, signal: neverAborted }, compute),
     );
     for (const { finish } of computations) finish();
     await Promise.all(responses);
     expect(computations.map(({ computed }) => computed())).toEqual([1, 1]);
-    await cache.get('a', 0n, { client: 'key 2', signal: neverAborted }, () =>
+    await cache.get(version(), 'a', { client: 'key 2', signal: neverAborted }, () =>
       Promise.reject(new Error('the response is cached')),
     );
   });
@@ -72,9 +74,9 @@ describe('cached responses', () => {
     const cache = createResponseCache(1_000_000);
     let computed = 0;
     const at = async (asOf: bigint) =>
-      cache.get('a', asOf, one, async () => {
+      cache.get(version(asOf), 'a', one, async () => {
         computed += 1;
-        return { ...responseOf(`response ${computed}`), changesAt: asOf < 10n ? 10n : 20n };
+        return { ...responseOf(`response ${computed}`, asOf), changesAt: asOf < 10n ? 10n : 20n };
       });
     const bodies = [await at(5n), await at(9n), await at(10n), await at(19n), await at(20n)];
     expect(bodies.map(({ body }) => body)).toEqual([
@@ -82,11 +84,45 @@ describe('cached responses', () => {
     ]);
   });
 
+  it('state the instant of the version that was found, if they show that version', async () => {
+    const cache = createResponseCache(1_000_000);
+    const get = async (asOf: bigint, response: ReturnType<typeof responseOf> | null) => {
+      const { body, asOf: stated } = await cache.get(version(asOf), 'a', one, async () => {
+        if (response === null) throw new Error('the response is cached');
+        return response;
+      });
+      return [body, stated];
+    };
+    // Another engine responded, with data that are not immutable.
+    expect(await get(5n, { ...responseOf('other', 3n), version: null })).toEqual(['other', 3n]);
+    // The data changed after the version was found.
+    expect(await get(5n, { ...responseOf('later', 8n), version: 'next' })).toEqual(['later', 8n]);
+    expect(await get(5n, responseOf('own', 6n))).toEqual(['own', 6n]);
+    expect(await get(7n, null)).toEqual(['own', 7n]);
+    // Postgres's clock went back.
+    expect(await get(2n, null)).toEqual(['own', 2n]);
+  });
+
+  it('are not shared with a request that found a later version than they show', async () => {
+    const cache = createResponseCache(1_000_000);
+    const [first, second] = [computation(), computation()];
+    const earlier = cache.get(version(5n), 'a', one, async (signal) => ({
+      ...(await first.compute(signal)),
+      version: null,
+    }));
+    const later = cache.get(version(6n), 'a', one, second.compute);
+    first.finish();
+    expect(await earlier).toMatchObject({ asOf: 0n });
+    while (second.computed() === 0) await setImmediate();
+    second.finish();
+    expect(await later).toMatchObject({ body: 'response 1', version: 'version' });
+  });
+
   it('have a bounded size: the least recently used are evicted', async () => {
     const cache = createResponseCache(100_000);
     const computed: string[] = [];
     const get = (key: string, length = 4_000) =>
-      cache.get(key, 0n, one, async () => {
+      cache.get(version(), key, one, async () => {
         computed.push(key);
         return responseOf('x'.repeat(length));
       });

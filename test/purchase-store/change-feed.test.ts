@@ -10,9 +10,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { NoChangeFeedError, UnknownPositionError } from '../../src/domain/purchase-changes.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage/damage-reports.ts';
-import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { encodeBatch } from '../../src/purchase-store/format/log.ts';
+import { createTestChangeFeed } from '../support/engines.ts';
 import { test as base } from '../support/fixtures.ts';
 import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
 import { publishFiles, publishTestTick } from '../support/store-files.ts';
@@ -24,10 +24,7 @@ const published = { source: 'one', fingerprint: '1 table triggers' };
 /** The change feed of a log with one record, and the errors that it reports. */
 const test = base.extend('opened', ({ newDirectory }, { onCleanup }) => {
   const errors: unknown[] = [];
-  const feed = createChangeFeed({
-    dataDirectory: newDirectory,
-    onError: (_id, error) => errors.push(error),
-  });
+  const feed = createTestChangeFeed(newDirectory, (_id, error) => errors.push(error));
   onCleanup(() => feed.close());
   const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), published);
   publishTestTick(newDirectory, 1);

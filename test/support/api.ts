@@ -6,8 +6,8 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
 import { createApiMetrics } from '../../src/metrics/api.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
-import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
-import { createTestDuckDBEngine } from './engines.ts';
+import { createTickReader } from '../../src/purchase-store/ticks/published-tick.ts';
+import { createTestChangeFeed, createTestDuckDBEngine } from './engines.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 import { createCheckedApp } from './openapi.ts';
 import { testServices } from './services.ts';
@@ -30,7 +30,8 @@ export async function createTestApi(
   dataDirectory: string,
   options: Partial<AppOptions> = {},
 ): Promise<TestApi> {
-  const duckdb = await createTestDuckDBEngine(dataDirectory);
+  const ticks = createTickReader(dataDirectory);
+  const duckdb = await createTestDuckDBEngine(dataDirectory, { ticks });
   const oldestServed = () => duckdb.current().organizations.state().oldest;
   const pools = { keys: database, lists: database, purchases: database };
   const registry = new Registry();
@@ -38,10 +39,7 @@ export async function createTestApi(
   const state = { duckdb, clickhouse: null, postgres, oldestServed, pools };
   const metrics = createApiMetrics(registry, state);
   const purchases = createFallbackEngine(duckdb, postgres, metrics.onFallback);
-  const changes = createChangeFeed({
-    dataDirectory,
-    onError: () => {},
-  });
+  const changes = createTestChangeFeed(dataDirectory, undefined, ticks);
   const app = createCheckedApp({
     services: testServices(database, purchases, changes),
     rateLimitPerMinute: 1_000_000,

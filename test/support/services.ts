@@ -4,7 +4,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createExportWriters } from '../../src/exports/export-process.ts';
 import type { Services } from '../../src/http/services.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
-import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
+import { createTestChangeFeed } from './engines.ts';
 
 const writers = createExportWriters({
   threads: 2,
@@ -17,7 +17,7 @@ export const testExportWriter = writers.writeExport;
 export function testServices(
   database: Database,
   purchases: PurchaseEngine,
-  changes: ChangeFeed = createChangeFeed({ dataDirectory: tmpdir(), onError: () => {} }),
+  changes: ChangeFeed = createTestChangeFeed(tmpdir()),
 ): Services {
   return {
     database,

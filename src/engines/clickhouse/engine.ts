@@ -117,7 +117,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       queries.run({ organizationId, name: client }, signal, async (either) => {
         const generation = required(await find(organizationId, source, either));
         const result = await read(clickhouse, generation, query, either);
-        return { result, asOf: generation.asOf };
+        return { result, asOf: generation.asOf, version: versionName(generation) };
       });
 
   return {
@@ -136,12 +136,14 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     freshness: async (organizationId) => (await find(organizationId, source))?.asOf ?? null,
     version: async (organizationId) => {
       const generation = await find(organizationId, source);
-      return generation && { name: `clickhouse ${generation.name}`, asOf: generation.asOf };
+      return generation && { name: versionName(generation), asOf: generation.asOf };
     },
     waitUntilFresh: (organizationId, instant, signal) =>
       waitUntilFresh(organizationId, source, instant, signal),
   };
 }
+
+const versionName = ({ name }: LoadGeneration): string => `clickhouse ${name}`;
 
 function required(generation: LoadGeneration | null): LoadGeneration {
   if (generation === null) throw new NoGenerationError();

@@ -36,7 +36,7 @@ import { doStatsReadFirsts, purchaseStats, type QueryContext } from './statistic
 import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
-  Pick<ServedOrganizationsOptions, 'dataDirectory' | 'onError'> &
+  Pick<ServedOrganizationsOptions, 'dataDirectory' | 'ticks' | 'onError'> &
   Pick<DuckDBOptions, 'threads' | 'memoryLimit'> & {
     /** Called at most once a minute while an invalid instance cannot be replaced. */
     readonly onReplacementFailed?: (error: unknown) => void;
@@ -220,7 +220,8 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
                   ...context,
                   periodTables: periodTables.of(connection),
                 }),
-                asOf: lease.asOf,
+                asOf: lease.version.asOf,
+                version: lease.version.name,
               }),
               optionsOf(query, context),
             ),
@@ -279,10 +280,10 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         readsFirsts: (generation) => doesTimeSeriesReadFirsts(generation, query, context),
       }),
     ),
-    report: queued((connection, { generation, asOf }, query, context) =>
+    report: queued((connection, { generation, version: { asOf } }, query, context) =>
       purchaseReport(connection, generation, query, context, asOf),
     ),
-    cohorts: queued((connection, { generation, asOf }, query, context) =>
+    cohorts: queued((connection, { generation, version: { asOf } }, query, context) =>
       purchaseCohorts(connection, generation, query, context, asOf),
     ),
     export: (organizationId, filters, take, signal) =>
@@ -300,7 +301,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
           const { few, lease, release } = await reading.finally(() => connection.closeSync());
           const result = few === null ? { files: lease.files } : { purchases: oneBatch(few) };
           try {
-            return await take({ result, asOf: lease.asOf }, either);
+            return await take({ result, asOf: lease.version.asOf }, either);
           } catch (error) {
             lease.reportDamage(error);
             throw error;

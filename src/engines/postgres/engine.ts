@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import type {
-  AsOf,
   PurchaseEngine,
   PurchaseReader,
   QueuedRead,
+  Versioned,
 } from '../../domain/purchase-engine.ts';
 import { claimedInstant } from '../../postgres/connection/claimed-instant.ts';
 import {
@@ -59,10 +59,11 @@ export function createPostgresEngine(
       ) => Promise<Result>,
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client) => {
-      const work: SnapshotWork<AsOf<Result>> = async (connection, readInstant) => {
+      const work: SnapshotWork<Versioned<Result>> = async (connection, readInstant) => {
         await lockTable(connection);
         const asOf = await readInstant();
-        return { result: await read(connection, organizationId, query, asOf), asOf };
+        const result = await read(connection, organizationId, query, asOf);
+        return { result, asOf, version: null };
       };
       return queries.run({ organizationId, name: client }, signal, (either) =>
         withInstant(database, work, either),

@@ -18,8 +18,6 @@ export type SerializedResponse<Instant extends bigint | undefined = bigint> = {
   readonly hasMore?: boolean;
   /** The cursor of the next page; null if there is none. */
   readonly next: string | null;
-  /** The same data may have another response from this instant on. */
-  readonly changesAt?: bigint | undefined;
 };
 
 type Output = {
@@ -31,7 +29,7 @@ type Output = {
 
 export function serializeResult<Instant extends bigint | undefined>(
   { route, format, spreadsheet, serialize }: Output,
-  { result, asOf, next = null, changesAt }: HandlerResult<unknown, Instant>,
+  { result, asOf, next = null }: HandlerResult<unknown, Instant>,
 ): SerializedResponse<Instant> {
   const table = 'table' in route ? route.table : undefined;
   const content =
@@ -46,7 +44,6 @@ export function serializeResult<Instant extends bigint | undefined>(
     entityTag: hasEtag(route) ? entityTag(content.body) : null,
     asOf,
     next,
-    changesAt,
   };
 }
 

@@ -21,7 +21,7 @@ import { layoutVersion } from '../format/layout.ts';
 import { DamagedLogError } from '../format/log.ts';
 import { publishedLogEnd } from '../ticks/log-end.ts';
 import { organizationWatermark, servedSourceOf } from '../ticks/organization-watermark.ts';
-import { createTickReader } from '../ticks/published-tick.ts';
+import type { TickReader } from '../ticks/published-tick.ts';
 import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
 import { createChangeWatcher, type Wanted } from './change-watcher.ts';
 import { beginOfLog, findEnd, readFeedPage } from './feed-page.ts';
@@ -33,13 +33,13 @@ type StampedCurrent = { readonly stamp: string; readonly current: Current };
 
 type FeedOptions = {
   readonly dataDirectory: string;
+  readonly ticks: TickReader;
   /** Receives the errors of damaged files, which are also reported to the worker. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
 /** The change feed of the logs in a data folder. It opens no DuckDB file. */
-export function createChangeFeed({ dataDirectory, onError }: FeedOptions): ChangeFeed {
-  const ticks = createTickReader(dataDirectory);
+export function createChangeFeed({ dataDirectory, ticks, onError }: FeedOptions): ChangeFeed {
   const watcher = createChangeWatcher(dataDirectory, ticks);
   const currents = new LRUCache<bigint, StampedCurrent>({ max: maxOrganizations });
   const damaged = new LRUCache<bigint, DamagedFiles>({

@@ -98,7 +98,7 @@ export const purchaseCohorts: ResourceRoutes = () => [
       const calendar = { interval, timeZone, weekStart };
       const filters = await readFilters(request);
       const cohortsQuery = { filters, ...calendar, groupBy, periods };
-      const { result, asOf } = await purchases
+      const { result, ...shown } = await purchases
         .cohorts(organizationId, cohortsQuery, signal, client)
         .catch((error: unknown) => {
           const areTooMany =
@@ -106,8 +106,8 @@ export const purchaseCohorts: ResourceRoutes = () => [
           throw areTooMany ? tooMany(groupBy) : error;
         });
       return {
-        asOf,
-        changesAt: await endOfPeriodAt(calendar, asOf),
+        ...shown,
+        changesAt: await endOfPeriodAt(calendar, shown.asOf),
         result: {
           object: 'purchase_cohorts' as const,
           interval,

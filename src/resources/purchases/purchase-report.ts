@@ -161,7 +161,7 @@ export const purchaseReport: ResourceRoutes = () => [
     handle: async (request) => {
       const { query, organizationId, purchases, signal, client } = request;
       const reportQuery = queryFrom(query, await readFilters(request));
-      const { result, asOf } = await purchases
+      const { result, ...shown } = await purchases
         .report(organizationId, reportQuery, signal, client)
         .catch((error: unknown) => {
           throw refusalOf(error, reportQuery);
@@ -169,8 +169,8 @@ export const purchaseReport: ResourceRoutes = () => [
       const { compareTo, filters } = reportQuery;
       // The period ends with the instant of the data.
       const isOpen = compareTo !== undefined && filters.createdUntil === undefined;
-      const changesAt = isOpen ? asOf + 1n : undefined;
-      return { asOf, changesAt, result: responseOf(result, reportQuery, query.timezone) };
+      const changesAt = isOpen ? shown.asOf + 1n : undefined;
+      return { ...shown, changesAt, result: responseOf(result, reportQuery, query.timezone) };
     },
   }),
 ];

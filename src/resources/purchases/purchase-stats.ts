@@ -70,9 +70,14 @@ export const purchaseStats: ResourceRoutes = () => [
       const timeZone = timezone === 'UTC' ? undefined : timezone;
       const filters = await readFilters(request);
       const statsQuery = { filters, groupBy, groupLimit, timeZone };
-      const { result, asOf } = await purchases.stats(organizationId, statsQuery, signal, client);
+      const { result, ...shown } = await purchases.stats(
+        organizationId,
+        statsQuery,
+        signal,
+        client,
+      );
       return {
-        asOf,
+        ...shown,
         result: {
           object: 'purchase_stats' as const,
           ...totals(result),

@@ -89,16 +89,16 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
       const timeZone = timezone === 'UTC' ? undefined : timezone;
       const filters = await readFilters(request);
       const seriesQuery = { filters, interval, groupBy, groupLimit, timeZone, weekStart };
-      const { result, asOf } = await purchases
+      const { result, ...shown } = await purchases
         .timeSeries(organizationId, seriesQuery, signal, client)
         .catch((error: unknown) => {
           throw error instanceof TooManyPeriodsError ? tooManyPeriods(interval, error) : error;
         });
       const calendar = { interval: result.interval, timeZone, weekStart };
-      const isComplete = await completeness(calendar, result, filters, asOf);
+      const isComplete = await completeness(calendar, result, filters, shown.asOf);
       return {
-        asOf,
-        changesAt: await endOfPeriodAt(calendar, asOf),
+        ...shown,
+        changesAt: await endOfPeriodAt(calendar, shown.asOf),
         result: {
           object: 'purchase_timeseries' as const,
           interval: result.interval,

@@ -49,9 +49,9 @@ export const purchases: ResourceRoutes = () => [
     kind: 'snapshot',
     handle: async ({ path, organizationId, purchases, signal, client }) => {
       const id = path.purchase_id;
-      const { result, asOf } = await purchases.get(organizationId, id, signal, client);
-      if (result === null) throw notFound('purchase', { asOf });
-      return { result: serializePurchase(result), asOf };
+      const { result, ...shown } = await purchases.get(organizationId, id, signal, client);
+      if (result === null) throw notFound('purchase', { asOf: shown.asOf });
+      return { result: serializePurchase(result), ...shown };
     },
   }),
 ];
@@ -90,7 +90,7 @@ async function listPurchases(
 ) {
   const startingAfter = placeOf(query.starting_after);
   const listQuery = { filters, limit: query.limit, startingAfter };
-  const { result, asOf } = await purchases
+  const { result, ...shown } = await purchases
     .list(organizationId, listQuery, signal, client)
     .catch((error: unknown) => {
       throw error instanceof UnknownCursorError ? invalidCursor() : error;
@@ -101,5 +101,5 @@ async function listPurchases(
       ? null
       : encodeCursor('purchase', last.id, { column: byCreation.column, value: last.created_at });
   const data = result.purchases.map(serializePurchase);
-  return { result: { data, has_more: result.hasMore }, asOf, next };
+  return { result: { data, has_more: result.hasMore }, ...shown, next };
 }

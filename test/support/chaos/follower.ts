@@ -4,9 +4,9 @@ import { NoChangeFeedError, UnknownPositionError } from '../../../src/domain/pur
 import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { servedSource } from '../../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
-import { createChangeFeed } from '../../../src/purchase-store/feed/change-feed.ts';
 import { servedSourceOf } from '../../../src/purchase-store/ticks/organization-watermark.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
+import { createTestChangeFeed } from '../engines.ts';
 import type { GenerationReader } from './generation.ts';
 import type { Row } from './history.ts';
 import { isConnectionLoss, isDatabaseReplaced } from './writers.ts';
@@ -26,7 +26,7 @@ export type Followers = {
 
 /** Copies of all organizations that follow the change feed. `reader` is theirs alone. */
 export function createFollowers(dataDirectory: string, reader: GenerationReader): Followers {
-  const feed = createChangeFeed({ dataDirectory, onError: () => {} });
+  const feed = createTestChangeFeed(dataDirectory);
   const copies = new Map<string, Copy>();
   const counts = { pages: 0, copies: 0 };
 

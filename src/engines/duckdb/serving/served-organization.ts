@@ -1,10 +1,10 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type PQueue from 'p-queue';
 import {
-  type AsOf,
   type DataVersion,
   NoGenerationError,
   type StoreFiles,
+  type Versioned,
 } from '../../../domain/purchase-engine.ts';
 import { isCorruption, isDamage } from '../../../duckdb/damage.ts';
 import { DamagedFiles } from '../../../purchase-store/damage/damaged-files.ts';
@@ -24,7 +24,7 @@ import type { TickFile, TickReader } from '../../../purchase-store/ticks/publish
 import type { ServedInstants } from '../../served-instants.ts';
 import type { CachedLists, ListCache } from '../list/list-cache.ts';
 import { createGeneration, type Generation } from './generation.ts';
-import { ResponseInstant, type TickInstant } from './response-instant.ts';
+import { instantOf, later, type TickInstant } from './tick-instant.ts';
 import {
   commit,
   rollback,
@@ -37,8 +37,7 @@ import {
 export type Lease = {
   readonly generation: Generation;
   readonly files: StoreFiles;
-  /** The data show all changes up to this instant; microseconds since 1970. */
-  readonly asOf: bigint;
+  readonly version: DataVersion;
   readonly lists: CachedLists;
   /** Keeps the files open after the query, until the returned function is called. */
   hold(): () => Promise<void>;
@@ -76,13 +75,17 @@ type ServedOrganizationOptions = {
 export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
 export type Unavailability = (typeof unavailabilities)[number];
 
-/** An open store, its pending batches, and its instant, according to `tick`, the newest published one. */
+/** An open store, its pending batches up to a published tick, and the instant of them all. */
 type Found = {
   readonly opened: VersionedStore;
   readonly tick: TickFile | null;
   readonly pending: PendingBatches | null;
   readonly instant: TickInstant;
 };
+
+/** The name of the data of an open store up to a position of its log. */
+const nameOf = ({ store: { current } }: VersionedStore, position: number): string =>
+  `${current.base} ${current.log} ${position}`;
 
 /** The part of the log that the published tick shows. */
 const endOf = ({ opened, pending }: Found): number => pending?.end ?? opened.store.part().position;
@@ -119,7 +122,6 @@ export class ServedOrganization {
   readonly #directory: string;
   #opened: VersionedStore | null = null;
   #opening: Promise<void> | null = null;
-  readonly #instant: ResponseInstant;
   readonly #damaged: DamagedFiles;
   #failures = 0;
   /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
@@ -129,13 +131,12 @@ export class ServedOrganization {
   #isServing = false;
   lastUsedAt = performance.now();
 
-  /** `previous` served the organization in another instance: its instant and damage still hold. */
+  /** `previous` served the organization in another instance: its files may be damaged. */
   constructor(id: bigint, options: ServedOrganizationOptions, previous?: ServedOrganization) {
     this.id = id;
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
     const { dataDirectory, onError } = options;
-    this.#instant = previous === undefined ? new ResponseInstant(id) : previous.#instant;
     this.#damaged =
       previous === undefined ? new DamagedFiles(dataDirectory, id, onError) : previous.#damaged;
   }
@@ -150,7 +151,7 @@ export class ServedOrganization {
     // Without CURRENT, the files have been removed with their organization.
     if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
     const tick = this.#options.ticks.of(this.id);
-    const { asOf } = this.#instant.advance(opened.store.current, tick);
+    const { asOf } = instantOf(this.id, opened.store.current, tick);
     return { asOf, tickAsOf: tick?.polledAt ?? tick?.asOf ?? asOf };
   }
 
@@ -170,10 +171,7 @@ export class ServedOrganization {
   /** The version that a query would read; null if no readable files are from `source`. */
   async version(source: string | null): Promise<DataVersion | null> {
     const found = await this.#find(source);
-    if (found === null) return null;
-    const { base, log } = found.opened.store.current;
-    const name = `${base} ${log} ${endOf(found)} ${this.#instant.clockSteps}`;
-    return { name, asOf: found.instant.asOf };
+    return found && { name: nameOf(found.opened, endOf(found)), asOf: found.instant.asOf };
   }
 
   /**
@@ -183,14 +181,16 @@ export class ServedOrganization {
   async cached<Result>(
     source: string | null,
     read: (lists: CachedLists) => Result | null,
-  ): Promise<AsOf<Result> | null> {
+  ): Promise<Versioned<Result> | null> {
     const found = await this.#find(source);
     if (found === null) return null;
     try {
-      const result = read(this.#listsOf(found.opened, endOf(found)));
+      const { opened, instant } = found;
+      const end = endOf(found);
+      const result = read(this.#listsOf(opened, end));
       if (result === null) return null;
       this.#applyMany(found);
-      return { result, asOf: found.instant.asOf };
+      return { result, asOf: instant.asOf, version: nameOf(opened, end) };
     } catch {
       // The changes cannot be read. The query that reads the delta reports the damage.
       return null;
@@ -219,9 +219,13 @@ export class ServedOrganization {
     const reportDamage = (error: unknown) => {
       if (isCorruption(error)) this.#damaged.add(opened.store.current, error);
     };
-    const runWith = ({ generation, instant: { asOf }, position }: Version) => {
-      const [files, lists] = [opened.filesAt(asOf), this.#listsOf(opened, position)];
-      return work({ generation, asOf, files, lists, hold, reportDamage });
+    const runWith = (seen: Version) => {
+      const { position } = seen.part;
+      // Batches that do not affect the query may be pending.
+      const name = nameOf(opened, Math.max(position, endOf(found)));
+      const version = { name, asOf: seen.instant.asOf };
+      const [files, lists] = [opened.filesOf(seen), this.#listsOf(opened, position)];
+      return work({ generation: seen.generation, version, files, lists, hold, reportDamage });
     };
     const release = hold();
     try {
@@ -264,9 +268,9 @@ export class ServedOrganization {
   }
 
   /** Applies many pending changes. The next query that needs them reports a failure. */
-  #applyMany({ opened, tick, pending }: Found): void {
-    if (pending === null || pending.records <= maxUnapplied) return;
-    void this.#change(opened, () => this.#apply(opened, tick)).catch(() => {});
+  #applyMany(found: Found): void {
+    if (found.pending === null || found.pending.records <= maxUnapplied) return;
+    void this.#change(found.opened, () => this.#apply(found)).catch(() => {});
   }
 
   /**
@@ -284,19 +288,21 @@ export class ServedOrganization {
         this.#applyMany(found);
         return found;
       }
-      const { opened, tick, pending } = found;
+      const { opened, pending } = found;
       while (this.#opened === opened && opened.store.part().position < pending.end) {
-        await this.#change(opened, () => this.#apply(opened, tick));
+        await this.#change(opened, () => this.#apply(found));
       }
       if (this.#opened === opened) return found;
     }
   }
 
-  /** Later ticks may be of a log that has replaced the one of `opened`. */
-  async #apply(opened: VersionedStore, tick: TickFile | null): Promise<void> {
-    const { store } = opened;
-    const pending = store.findPending(tick?.tick ?? 0);
-    if (pending !== null) await opened.apply(pending, this.#instant.advance(store.current, tick));
+  /**
+   * Applies the batches that are still pending, with the instant of their tick. Later ticks may be of a log that
+   * has replaced the one of `opened`.
+   */
+  async #apply({ opened, tick, instant }: Found): Promise<void> {
+    const pending = opened.store.findPending(tick?.tick ?? 0);
+    if (pending !== null) await opened.apply(pending, instant);
   }
 
   /** Changes the delta. After a failure, the store cannot be used again. */
@@ -334,7 +340,9 @@ export class ServedOrganization {
       try {
         const logEnd = publishedLogEnd(this.id, current, tick);
         const pending = opened.store.findPending(tick?.tick ?? 0, logEnd);
-        const instant = this.#instant.advance(current, tick);
+        const ofTick = instantOf(this.id, current, tick);
+        // Without pending batches, the store may show a later tick, if the tick's file went back.
+        const instant = pending === null ? later(ofTick, opened.instant) : ofTick;
         this.#isServing = true;
         return { opened, tick, pending, instant };
       } catch (error) {
@@ -388,7 +396,7 @@ export class ServedOrganization {
       const { catalogs, applied, base } = store;
       const { cache } = base.content;
       const generation = await createGeneration(connection, catalogs, applied, cache);
-      const version = { generation, instant: this.#instant.advance(current, tick) };
+      const version = { generation, instant: instantOf(this.id, current, tick) };
       await this.#replace(new VersionedStore(instance, store, stamp, version));
     } catch (error) {
       // Meanwhile the worker may have published other files, and removed these.

@@ -1,10 +1,14 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
-import { type AsOf, type DataVersion, NoGenerationError } from '../../../domain/purchase-engine.ts';
+import {
+  type DataVersion,
+  NoGenerationError,
+  type Versioned,
+} from '../../../domain/purchase-engine.ts';
 import { isOutOfMemory } from '../../../duckdb/memory.ts';
 import { isOutOfFiles } from '../../../process/open-files.ts';
 import { createBases } from '../../../purchase-store/open-store.ts';
-import { createTickReader } from '../../../purchase-store/ticks/published-tick.ts';
+import type { TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import { oldestOf, type ServedInstants } from '../../served-instants.ts';
 import { type CachedLists, createListCache } from '../list/list-cache.ts';
 import { createBaseCache } from './generation.ts';
@@ -38,7 +42,7 @@ export type ServedOrganizations = {
     organizationId: bigint,
     source: string | null,
     read: (lists: CachedLists) => Result | null,
-  ): Promise<AsOf<Result> | null>;
+  ): Promise<Versioned<Result> | null>;
   /** Why a query of the organization was not answered from its files. */
   unavailability(organizationId: bigint): Unavailability;
   /** The organizations whose files are open, and their earliest instants. */
@@ -50,6 +54,11 @@ export type ServedOrganizations = {
 
 export type ServedOrganizationsOptions = {
   readonly dataDirectory: string;
+  /**
+   * The process has one: with another, which reads at other times, the instants of a client's responses would go
+   * back.
+   */
+  readonly ticks: TickReader;
   /** Beyond this size, unused organizations are closed, the least recently used first. */
   readonly maxBytes: number;
   /** Receives the error of files that cannot be served. */
@@ -65,7 +74,7 @@ const idleCheckMs = 60_000;
  */
 export function createServedOrganizations(
   instance: DuckDBInstance,
-  { dataDirectory, maxBytes, onError }: ServedOrganizationsOptions,
+  { dataDirectory, ticks, maxBytes, onError }: ServedOrganizationsOptions,
   previous: ServedOrganizations['all'] = new Map(),
 ): ServedOrganizations {
   const all = new Map<bigint, ServedOrganization>();
@@ -78,7 +87,7 @@ export function createServedOrganizations(
     dataDirectory,
     instance,
     bases,
-    ticks: createTickReader(dataDirectory),
+    ticks,
     lists: createListCache(),
     opening: new PQueue({ concurrency: 1 }),
     withEviction,

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { StoreFiles } from '../../../domain/purchase-engine.ts';
 import { withDuckDBConnection } from '../../../duckdb/connection.ts';
-import type { OpenStore, PendingBatches } from '../../../purchase-store/open-store.ts';
+import type { LogPart, OpenStore, PendingBatches } from '../../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
-import { later, type TickInstant } from './response-instant.ts';
+import { later, type TickInstant } from './tick-instant.ts';
 
 /** What the users of an attached base share. `descriptor` is null without a base. */
 export type SharedBase = { readonly descriptor: number | null; readonly cache: BaseCache };
@@ -16,7 +16,7 @@ export type Version = {
   /** The delta's table `previous_change` has been updated. */
   readonly hasPreviousChanges: boolean;
   /** The part of the log that the delta shows. */
-  readonly position: number;
+  readonly part: LogPart;
 };
 
 /** The memory of a store without changes, and of a record besides its text: measured with 300 stores. */
@@ -47,8 +47,7 @@ export class VersionedStore {
     this.#instance = instance;
     this.store = store;
     this.stamp = stamp;
-    const { position } = store.part();
-    this.#version = { ...version, position, hasPreviousChanges: false };
+    this.#version = { ...version, part: store.part(), hasPreviousChanges: false };
   }
 
   get isInUse(): boolean {
@@ -61,15 +60,9 @@ export class VersionedStore {
     return storeBytes + records * recordBytes + position;
   }
 
-  filesAt(asOf: bigint): StoreFiles {
-    const { base, logDescriptor, part } = this.store;
-    const { lines, position } = part();
-    return {
-      base: base.content.descriptor,
-      log: logDescriptor,
-      part: { lines, bytes: position },
-      asOf,
-    };
+  filesOf({ part: { lines, position }, instant: { asOf } }: Version): StoreFiles {
+    const { base, logDescriptor: log } = this.store;
+    return { base: base.content.descriptor, log, part: { lines, bytes: position }, asOf };
   }
 
   /** Keeps the files open until the returned function is called. */
@@ -99,12 +92,17 @@ export class VersionedStore {
     await this.#changing?.catch(() => {});
   }
 
-  /** Applies pending batches in one transaction, after which the store shows `instant`. */
+  /** The instant of the batches that the delta shows. */
+  get instant(): TickInstant {
+    return this.#version.instant;
+  }
+
+  /** Applies pending batches, which end with those of the tick of `instant`, in one transaction. */
   async apply(pending: PendingBatches, instant: TickInstant): Promise<void> {
     await this.#commit(async (connection, beforeCommit) => {
       const applied = await this.store.apply(connection, pending, beforeCommit);
       const generation = nextGeneration(this.#version.generation, applied);
-      return { generation, instant, position: pending.end, hasPreviousChanges: false };
+      return { generation, instant, part: this.store.part(), hasPreviousChanges: false };
     });
   }
 
@@ -137,9 +135,9 @@ export class VersionedStore {
   }
 
   /**
-   * Begins a transaction, and returns the version that it sees, which may be later than `instant`. DuckDB
-   * fixes the version of a database at the transaction's first use. USE needs no plan: a SELECT took 0.2 ms
-   * more.
+   * Begins a transaction, and returns the version that it sees. It may be later than `instant`, whose
+   * batches the store must show, unless they do not affect the query. DuckDB fixes the version of a database at
+   * the transaction's first use. USE needs no plan: a SELECT took 0.2 ms more.
    */
   async begin(connection: DuckDBConnection, instant: TickInstant): Promise<Version> {
     return this.readShortly(instant, async (version) => {
