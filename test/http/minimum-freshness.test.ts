@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { withConnection } from '../../src/postgres/connection/pool.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
@@ -81,59 +80,6 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     const response = await getFresh(stats, shop, asOf, shortWaitApi);
     expect([response.statusCode, response.json()]).toMatchObject([200, total(100)]);
     expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
-  });
-
-  it('never shows a total from before the client’s own write', { tags: ['slow'] }, async () => {
-    const other = await addShop();
-    let revenue = 100;
-    await whileFollowing(async () => {
-      await withConnection(database.pool, async (slow) => {
-        for (let round = 0; round < 20; round += 1) {
-          // A long transaction delays nothing.
-          if (round === 5) await slow.query('begin');
-          if (round === 5) await addPurchase(slow, shop.id, { customer_id: shop.customer });
-          if (round === 16) {
-            await slow.query('commit');
-            revenue += 100;
-          }
-          const purchase = round % 4 === 3 ? null : await buy(shop, round);
-          if (purchase !== null) revenue += round;
-          if (round % 3 === 0) await buy(other);
-          const asOf = await now();
-          // Each round sends its request at another time between two ticks.
-          await sleep((round * 41) % 150);
-          const response = await getFresh(stats, shop, asOf);
-          expect(response.json(), `round ${round}`).toMatchObject(total(revenue));
-          expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
-          if (purchase === null) continue;
-          const file = await getFresh(`${exported}&min_value_in_cents=${round}`, shop, asOf);
-          expect(file.statusCode, file.body).toBe(200);
-          expect(file.body).toContain(encodeId('purchase', purchase));
-          expect(String(file.headers['x-data-as-of']) >= asOf).toBe(true);
-          const one = `/v1/purchases/${encodeId('purchase', purchase)}`;
-          expect((await getFresh(one, shop, asOf)).statusCode).toBe(200);
-        }
-      });
-    });
-  });
-
-  it('waits for the next tick if the first files that are published meanwhile are older', {
-    tags: ['slow'],
-  }, async () => {
-    for (let round = 0; round < 10; round += 1) {
-      const unpublished = await addShop();
-      await whileFollowing(async () => {
-        for (let served = false; !served; ) {
-          served = published(unpublished) !== null;
-          const asOf = await now();
-          for (const url of [stats, exported]) {
-            const response = await getFresh(url, unpublished, asOf);
-            expect(response.statusCode, response.body).toBe(200);
-            expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
-          }
-        }
-      });
-    }
   });
 
   it('succeeds if the data have not changed, because their instant advances', async () => {

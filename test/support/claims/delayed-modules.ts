@@ -16,6 +16,7 @@ const constants: Readonly<Record<string, Readonly<Record<string, number>>>> = {
 export const load: LoadHook = async (url, context, nextLoad) => {
   if (!delayed.test(url) || url.includes('/node_modules/')) return nextLoad(url, context);
   const text = await readFile(fileURLToPath(url), 'utf8');
+  if (!text.includes('await ')) return nextLoad(url, context);
   const name = Object.keys(constants).find((each) => url.endsWith(each));
   const values = new Map(Object.entries((name && constants[name]) ?? {}));
   const { outputText } = ts.transpileModule(text, {

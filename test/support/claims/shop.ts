@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import sql, { type Sql } from 'sql-template-tag';
 import { encodeId } from '../../../src/domain/public-id.ts';
-import type { Database } from '../../../src/postgres/connection/pool.ts';
+import { type Database, withConnection } from '../../../src/postgres/connection/pool.ts';
 import { microsecondsOf } from '../../../src/postgres/lists/instants.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../shop.ts';
@@ -35,7 +36,7 @@ export type Shop = {
   readonly customer: string;
   readonly updated: string;
   readonly commits: Readonly<Record<Writer, Commits>>;
-  /** Commits one transaction. Some of the updates are too many for a tick. */
+  /** Commits one transaction. Some are long, and some of the updates are too many for a tick. */
   write(writer: Writer, random: RandomSource): Promise<void>;
 };
 
@@ -90,7 +91,13 @@ export async function addClaimsShop(database: Database, hasBase: boolean): Promi
     async write(writer, random) {
       const { [writer]: ofWriter } = commits;
       ofWriter.begun += 1;
-      await database.query(statements[writer](random));
+      const isLong = random.chance(0.05);
+      await withConnection(database, async (connection) => {
+        await connection.query('begin');
+        await connection.query(statements[writer](random));
+        if (isLong) await sleep(random.between(0, 1_000));
+        await connection.query('commit');
+      });
       const { rows } = await database.query<{ now: bigint }>(
         `select ${microsecondsOf('clock_timestamp()')} as now`,
       );
