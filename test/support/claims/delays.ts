@@ -7,8 +7,8 @@ import { createRandomSource } from '../../../src/seed/random-source.ts';
 // Runs a program whose `await` expressions end late at random: `delays.ts <seed> <program>`.
 const [seed = '', program = ''] = process.argv.splice(2);
 const random = createRandomSource('delays', seed, program);
-const probability = random.pick([0.02, 0.1]);
-const maxDelayMs = random.pick([20, 100]);
+const probability = random.pick([0.02, 0.05]);
+const maxDelayMs = random.pick([20, 100, 400]);
 console.log(`delays: ${probability} of awaits, up to ${maxDelayMs} ms`);
 
 Object.assign(globalThis, {
