@@ -75,20 +75,19 @@ type ServedOrganizationOptions = {
 export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
 export type Unavailability = (typeof unavailabilities)[number];
 
-/** An open store, its pending batches up to a published tick, and the instant of them all. */
+/** An open store, and its pending batches up to a published tick. */
 type Found = {
   readonly opened: VersionedStore;
   readonly tick: TickFile | null;
   readonly pending: PendingBatches | null;
+  /** The part of the log that the tick shows, and its instant. */
+  readonly end: number;
   readonly instant: TickInstant;
 };
 
 /** The name of the data of an open store up to a position of its log. */
 const nameOf = ({ store: { current } }: VersionedStore, position: number): string =>
   `${current.base} ${current.log} ${position}`;
-
-/** The part of the log that the published tick shows. */
-const endOf = ({ opened, pending }: Found): number => pending?.end ?? opened.store.part().position;
 
 /** False also if the pending changes cannot be read: applying them reports why. */
 function isUnaffected(
@@ -171,7 +170,7 @@ export class ServedOrganization {
   /** The version that a query would read; null if no readable files are from `source`. */
   async version(source: string | null): Promise<DataVersion | null> {
     const found = await this.#find(source);
-    return found && { name: nameOf(found.opened, endOf(found)), asOf: found.instant.asOf };
+    return found && { name: nameOf(found.opened, found.end), asOf: found.instant.asOf };
   }
 
   /**
@@ -185,8 +184,7 @@ export class ServedOrganization {
     const found = await this.#find(source);
     if (found === null) return null;
     try {
-      const { opened, instant } = found;
-      const end = endOf(found);
+      const { opened, end, instant } = found;
       const result = read(this.#listsOf(opened, end));
       if (result === null) return null;
       this.#applyMany(found);
@@ -222,7 +220,7 @@ export class ServedOrganization {
     const runWith = (seen: Version) => {
       const { position } = seen.part;
       // Batches that do not affect the query may be pending.
-      const name = nameOf(opened, Math.max(position, endOf(found)));
+      const name = nameOf(opened, Math.max(position, found.end));
       const version = { name, asOf: seen.instant.asOf };
       const [files, lists] = [opened.filesOf(seen), this.#listsOf(opened, position)];
       return work({ generation: seen.generation, version, files, lists, hold, reportDamage });
@@ -343,8 +341,9 @@ export class ServedOrganization {
         const ofTick = instantOf(this.id, current, tick);
         // Without pending batches, the store may show a later tick, if the tick's file went back.
         const instant = pending === null ? later(ofTick, opened.instant) : ofTick;
+        const end = pending?.end ?? opened.store.part().position;
         this.#isServing = true;
-        return { opened, tick, pending, instant };
+        return { opened, tick, pending, end, instant };
       } catch (error) {
         this.#damaged.add(current, error);
         await this.#replace(null);
