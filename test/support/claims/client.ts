@@ -16,7 +16,7 @@ const revenueOf = (items: readonly { readonly revenue_in_cents: number }[]): num
   sumOf(items, (item) => item.revenue_in_cents);
 const centsOf = ({ purchase_value_in_cents: cents }: Item): number => cents;
 
-/** Of the purchases that are updated and replaced. */
+/** The commits that a list of the updated and the replaced purchase shows. */
 const markedIn = ({ data }: Body): Shown => {
   const { inserts: _, ...shown } = shownBySum(sumOf(data, centsOf));
   return shown;
@@ -136,11 +136,11 @@ export function createClient(origin: string, random: RandomSource) {
   };
 
   return {
-    /** Sends a request. False if it does not show one instant. */
+    /** Sends a request and checks its response. False if the shop has no change feed. */
     async check(shop: Shop, name: string): Promise<boolean> {
-      const read_ = await read(shop, name);
-      if (read_ === null) return false;
-      const claim = { ...read_, name };
+      const found = await read(shop, name);
+      if (found === null) return false;
+      const claim = { ...found, name };
       // Postgres may have served a later instant than the files have, which the change feed reads.
       const sequence = `${shop.id} ${name === 'changes'}`;
       requireTrue(shop, claim, latest.get(sequence));

@@ -32,15 +32,16 @@ type Commits = {
 export type Shop = {
   readonly id: bigint;
   readonly secret: string;
-  /** The customer of the purchases that are updated and replaced, and the former. */
+  /** The customer of the updated and the replaced purchase. */
   readonly customer: string;
+  /** The purchase that is updated. */
   readonly updated: string;
   readonly commits: Readonly<Record<Writer, Commits>>;
   /** Commits one transaction. Some are long, and some of the updates are too many for a tick. */
   write(writer: Writer, random: RandomSource): Promise<void>;
 };
 
-/** Longer than the changes of a tick (small-steps.ts). */
+/** More purchases than the changes of a tick (small-steps.ts). */
 const others = 600;
 
 export async function addClaimsShop(database: Database, hasBase: boolean): Promise<Shop> {
