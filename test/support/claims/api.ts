@@ -1,7 +1,7 @@
 import { DuckDBConnection } from '@duckdb/node-api';
 
 // The API, whose DuckDB instance becomes invalid after some statements.
-const statementsOfInstance = 1_000;
+const statementsOfInstance = 500;
 let statements = 0;
 
 const { run } = DuckDBConnection.prototype;

@@ -182,7 +182,7 @@ export class ServedOrganization {
     read: (lists: CachedLists) => Result | null,
   ): Promise<Versioned<Result> | null> {
     const found = await this.#find(source);
-    if (found === null) return null;
+    if (found === null || found.opened !== this.#opened) return null;
     try {
       const { opened, end, instant } = found;
       const result = read(this.#listsOf(opened, end));
@@ -210,9 +210,13 @@ export class ServedOrganization {
     work: (lease: Lease) => Promise<Result>,
     { isShort = false, isAffectedBy, readsFirsts = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
-    const found = await this.#findApplied(source, isAffectedBy);
+    let found = await this.#findApplied(source, isAffectedBy);
+    // An eviction may have closed the files before they are held.
+    while (found !== null && found.opened !== this.#opened) {
+      found = await this.#findApplied(source, isAffectedBy);
+    }
     if (found === null) return null;
-    const { opened } = found;
+    const { opened, end } = found;
     const hold = () => this.#hold(opened);
     const reportDamage = (error: unknown) => {
       if (isCorruption(error)) this.#damaged.add(opened.store.current, error);
@@ -220,7 +224,7 @@ export class ServedOrganization {
     const runWith = (seen: Version) => {
       const { position } = seen.part;
       // Batches that do not affect the query may be pending.
-      const name = nameOf(opened, Math.max(position, found.end));
+      const name = nameOf(opened, Math.max(position, end));
       const version = { name, asOf: seen.instant.asOf };
       const [files, lists] = [opened.filesOf(seen), this.#listsOf(opened, position)];
       return work({ generation: seen.generation, version, files, lists, hold, reportDamage });
