@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { expect } from 'vitest';
+import { exactTypes } from '../../src/postgres/connection/pool.ts';
 import { createRandomSource } from '../../src/seed/random-source.ts';
 import { readPublished } from '../support/chaos/generation.ts';
 import { claimNames, createClient } from '../support/claims/client.ts';
@@ -16,7 +18,11 @@ const maxShops = 4;
 
 test('responses show all commits before their instants, and instants do not go back, while the API and the worker are slow', {
   timeout: seconds * 1_000 + 400_000,
-}, async ({ database: { pool }, directory, program }) => {
+}, async ({ database: { url }, directory, program, onTestFinished }) => {
+  // Each writer has a connection. The pool of other tests stops waiting after five seconds.
+  const max = maxShops * writers.length + 1;
+  const pool = new pg.Pool({ connectionString: url, max, types: exactTypes });
+  onTestFinished(() => pool.end());
   const randomFor = (...parts: (string | number)[]) => createRandomSource('claims', seed, ...parts);
   const shops: Shop[] = [await addClaimsShop(pool, true), await addClaimsShop(pool, false)];
   const start = (path: string, environment: Record<string, string>) =>

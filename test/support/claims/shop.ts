@@ -93,15 +93,15 @@ export async function addClaimsShop(database: Database, hasBase: boolean): Promi
       const { [writer]: ofWriter } = commits;
       ofWriter.begun += 1;
       const isLong = random.chance(0.05);
-      await withConnection(database, async (connection) => {
+      const { rows } = await withConnection(database, async (connection) => {
         await connection.query('begin');
         await connection.query(statements[writer](random));
         if (isLong) await sleep(random.between(0, 1_000));
         await connection.query('commit');
+        return connection.query<{ now: bigint }>(
+          `select ${microsecondsOf('clock_timestamp()')} as now`,
+        );
       });
-      const { rows } = await database.query<{ now: bigint }>(
-        `select ${microsecondsOf('clock_timestamp()')} as now`,
-      );
       (ofWriter.acknowledged as bigint[]).push(rows[0]?.now as bigint);
     },
   };
