@@ -4,6 +4,7 @@ grant select on mapped_customers, mapped_purchases, mapping_sources, segment_cus
 grant select, delete on mapping_changes to shop_worker;
 grant select, insert, update on mapping_state to shop_worker;
 grant select, update on segments to shop_worker;
-grant select, insert, update, delete on customers, purchases, customer_numbers, purchase_numbers,
-  mapped_organizations, mapping_failures, mapping_held_deletions to shop_worker;
+grant select, insert, update on mapped_customer_numbers, mapped_purchase_numbers to shop_worker;
+grant select, insert, update, delete on customers, purchases, mapped_organizations, mapping_failures,
+  mapping_held_deletions to shop_worker;
 grant usage on sequence customers_id_seq, purchases_id_seq to shop_worker;

@@ -33,6 +33,8 @@ const rightsToApply = {
   mapped_organizations: allRights,
   mapping_failures: allRights,
   mapping_held_deletions: allRights,
+  mapped_customer_numbers: allRights,
+  mapped_purchase_numbers: allRights,
 };
 const rightsToRemove = { ...rightsToApply, mapping_state: allRights };
 
@@ -106,19 +108,22 @@ addStatusCommand(program);
 
 program
   .command('remove')
-  .description('remove triggers and number tables, and leave the rows')
+  .description('remove triggers and numbers, and leave the rows')
   .option('--rows', 'also delete the mapped rows')
   .action(async ({ rows: withRows = false }: { readonly rows?: boolean }) =>
     withDatabase(
       applicationName,
       rightsToRemove,
       async (database) => {
-        const { triggers, tables, customers, purchases } = await removeMapping(database, withRows);
-        if (triggers === 0 && tables.length === 0) {
+        const { triggers, wasApplied, customers, purchases } = await removeMapping(
+          database,
+          withRows,
+        );
+        if (triggers === 0 && !wasApplied) {
           console.log('No mapping is applied.');
           return;
         }
-        console.log(`Removed ${count(triggers)} triggers, and ${tables.join(' and ')}.`);
+        console.log(`Removed ${count(triggers)} triggers, and the numbers of the rows.`);
         const rows = `${count(customers)} customers and ${count(purchases)} purchases`;
         console.log(
           withRows

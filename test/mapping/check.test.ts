@@ -511,6 +511,8 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     expect(await lines()).toEqual([
       `error: grant create on schema public to ${role.name};`,
       `error: grant trigger on all tables in schema store to ${role.name};`,
+      // The tables of the numbers.
+      ...Array(2).fill(expect.stringMatching(/^error: grant \w+ to /)),
       ...['clients', 'order_lines', 'orders', 'refunds'].map((table) =>
         expect.stringContaining(`warning: grant select on store.${table} to ${role.name};`),
       ),
@@ -519,6 +521,12 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     await database.pool.query(`grant create on schema public to ${role.name};
       grant trigger, select on all tables in schema store to ${role.name}`);
     expect((await checkMapping(pool)).findings).toEqual([
+      ...['customer', 'purchase'].map((name) => ({
+        severity: 'error',
+        view: `mapped_${name}s`,
+        message: `Only the owner of mapped_${name}_numbers may give its external ids the type of mapped_${name}s.external_id.`,
+        advice: expect.stringMatching(/^grant \w+ to /),
+      })),
       {
         severity: 'warning',
         view: 'mapped_customers',

@@ -74,7 +74,7 @@ it('fails a copy as a whole if one end of it fails', async ({ start, query, appl
 it('copies rows once if two processes copy', async ({ start, query, apply }) => {
   const schema = `${tables} insert into store.orders (id) select generate_series(1, 12000)`;
   await start('', schema);
-  await query('truncate purchases, purchase_numbers; delete from mapping_state');
+  await query('truncate purchases, mapped_purchase_numbers; delete from mapping_state');
   const copied = await Promise.all([apply(), apply()]);
   expect(copied.map(({ written }) => written).sort()).toEqual([0, 12_000]);
   expect(await query('select * from mapping_failures')).toEqual([]);

@@ -43,7 +43,6 @@ export const it = test
   .extend('start', ({ database, apply, query }) => async (rows = '', schema = tables) => {
     await query(`
       drop schema if exists store cascade;
-      drop table if exists customer_numbers, purchase_numbers;
       drop view if exists mapped_customers, mapped_purchases;
       delete from mapping_sources; delete from mapping_changes; delete from mapping_state; delete from mapping_failures;
       delete from mapping_held_deletions; delete from organizations; alter sequence organizations_id_seq restart`);

@@ -7,16 +7,11 @@ import {
   withConnection,
 } from '../connection/pool.ts';
 import { type Compared, compareView } from './comparison.ts';
+import { repeatAfterConflicts } from './contention.ts';
 import { compareAmongChanges, copyFromBothEnds, lockTimeoutMs } from './copy.ts';
 import { mapChanges } from './map-changes.ts';
 import { type Mapped, nothingMapped } from './map-rows.ts';
-import {
-  keyTypeOf,
-  type MappedView,
-  type Mapping,
-  mappedViews,
-  numberTables,
-} from './mapping-definition.ts';
+import { keyTypeOf, type Mapping, mappedViews, numberTables } from './mapping-definition.ts';
 import { inMappingTransaction } from './mapping-transaction.ts';
 import { readStructure } from './structure.ts';
 import { restoreTriggers } from './triggers.ts';
@@ -64,7 +59,7 @@ export const createObjects = (
     database,
     async (connection) => {
       await inTransaction(connection, async () => {
-        for (const view of mappedViews) await createNumbers(connection, mapping, view);
+        await keepKeyTypes(connection, mapping);
         await connection.query('insert into mapping_state default values on conflict do nothing');
       });
       await restoreTriggersBetweenWriters(connection, signal);
@@ -78,7 +73,7 @@ async function mapAll(
   { acceptDeletions, onProgress, signal }: ApplyOptions,
 ): Promise<Mapped> {
   const transaction = <Result>(work: (connection: Connection) => Promise<Result>) =>
-    inMappingTransaction(database, work, { signal, lockTimeoutMs });
+    repeatAfterConflicts(() => inMappingTransaction(database, work, { signal, lockTimeoutMs }));
   const { isCopied, asked, structure } = await transaction(readState);
   const total = nothingMapped();
   let rows = 0;
@@ -137,46 +132,25 @@ async function restoreTriggersBetweenWriters(
   }
 }
 
-/** A table with the type and collation of the view's external ids, or with its new ones. */
-async function createNumbers(
-  connection: Connection,
-  mapping: Mapping,
-  view: MappedView,
-): Promise<void> {
-  const numbers = numberTables[view];
-  const isPurchases = view === 'mapped_purchases';
-  // With `if not exists`, Postgres asks for the right to create also if the table exists.
-  await createUnlessExists(connection, numbers, `table ${numbers} (id bigint not null)`);
-  await keepType(connection, mapping, { numbers, column: 'external_id', view });
-  if (isPurchases) {
-    const column = 'customer_external_id';
-    await keepType(connection, mapping, { numbers, column, view: 'mapped_customers' });
-  }
-  const byKey = `${numbers}_by_external_id`;
-  await createUnlessExists(connection, byKey, `unique index ${byKey} on ${numbers} (external_id)`);
-  if (!isPurchases) return;
-  const byCustomer = `${numbers}_by_customer`;
-  await createUnlessExists(
-    connection,
-    byCustomer,
-    `index ${byCustomer} on ${numbers} (customer_external_id)`,
-  );
-}
+/** The columns of the number tables with external ids, and their view. */
+const keyColumns = [
+  { view: 'mapped_customers', numbers: numberTables.mapped_customers, column: 'external_id' },
+  { view: 'mapped_purchases', numbers: numberTables.mapped_purchases, column: 'external_id' },
+  {
+    view: 'mapped_customers',
+    numbers: numberTables.mapped_purchases,
+    column: 'customer_external_id',
+  },
+] as const;
+type KeyColumn = (typeof keyColumns)[number];
 
-async function createUnlessExists(
-  connection: Connection,
-  name: string,
-  definition: string,
-): Promise<void> {
-  const known = await connection.query('select where to_regclass($1) is not null', [name]);
-  if (known.rowCount === 0) await connection.query(`create ${definition}`);
+async function keepKeyTypes(connection: Connection, mapping: Mapping): Promise<void> {
+  for (const column of keyColumns) await keepType(connection, mapping, column);
 }
-
-type KeyColumn = { readonly numbers: string; readonly column: string; readonly view: MappedView };
 
 /**
- * Adds a column for the external ids of a view, or gives it the type and collation that they have now. It
- * has no length, because that of the view's column may grow.
+ * Gives a column the type and collation that the external ids have now: the order of both decides the ranges
+ * of comparisons. It has no length, because that of the view's column may grow.
  */
 async function keepType(
   connection: Connection,
@@ -185,8 +159,8 @@ async function keepType(
 ): Promise<void> {
   const wanted = keyTypeOf(mapping, view);
   const { rows } = await connection.query<{
-    type: string | null;
-    isCollated: boolean | null;
+    type: string;
+    isCollated: boolean;
     collation: string | null;
   }>(
     `select format_type(known.atttypid, known.atttypmod) as type,
@@ -194,17 +168,16 @@ async function keepType(
        (select format('collate %I.%I', nspname, collname)
         from pg_collation join pg_namespace on pg_namespace.oid = collnamespace
         where pg_collation.oid = wanted.attcollation) as collation
-     from pg_attribute as wanted left join pg_attribute as known
-       on known.attrelid = to_regclass($1) and known.attname = $2 and not known.attisdropped
+     from pg_attribute as wanted join pg_attribute as known
+       on known.attrelid = to_regclass($1) and known.attname = $2
      where wanted.attrelid = to_regclass($3) and wanted.attname = 'external_id'`,
     [numbers, column, view],
   );
-  const { type = null, isCollated = null, collation = null } = rows[0] ?? {};
-  if (type === wanted && isCollated === true) return;
-  const definition = `${wanted} ${collation ?? ''}`;
+  const [{ type, isCollated, collation } = { type: wanted, isCollated: true, collation: null }] =
+    rows;
+  if (type === wanted && isCollated) return;
   await connection.query(
-    type === null
-      ? `alter table ${numbers} add column ${column} ${definition}`
-      : `alter table ${numbers} alter column ${column} type ${definition} using ${column}::text::${wanted}`,
+    `alter table ${numbers} alter column ${column} type ${wanted} ${collation ?? ''}
+     using ${column}::text::${wanted}`,
   );
 }

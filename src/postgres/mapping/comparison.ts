@@ -85,9 +85,10 @@ export function compareView(
       const allowed = acceptDeletions
         ? rows
         : await guardDeletions(connection, view, rows, startedAt);
+      // Before the rows are mapped: customers may be held then, because of their purchases.
       await releaseHeld(connection, view, held(rows, allowed));
       const keys = [...allowed.map(({ key }) => key), ...(await failedKeys(connection, view))];
-      return mapKeys(connection, mapping, { [view]: keys }, true);
+      return mapKeys(connection, mapping, { [view]: keys }, { acceptDeletions, since: startedAt });
     },
   };
 }

@@ -1,6 +1,6 @@
 import { type Connection, type Database, withConnection } from '../connection/pool.ts';
 import { type Compared, type compareView, createPart, type Part } from './comparison.ts';
-import { isConflict } from './contention.ts';
+import { repeatAfterConflicts } from './contention.ts';
 import { mapChanges } from './map-changes.ts';
 import type { MappedView, Mapping } from './mapping-definition.ts';
 import { inMappingTransaction } from './mapping-transaction.ts';
@@ -30,7 +30,11 @@ export async function compareAmongChanges({
       await mapChanges(connection, mapping);
       return comparison.step(connection, part);
     };
-    count(await inMappingTransaction(database, step, { signal, lockTimeoutMs }));
+    count(
+      await repeatAfterConflicts(() =>
+        inMappingTransaction(database, step, { signal, lockTimeoutMs }),
+      ),
+    );
   }
 }
 
@@ -52,13 +56,13 @@ export async function copyFromBothEnds(
   const copyPart = async (part: Part) => {
     while (!part.isEnd) {
       const step = (connection: Connection) => comparison.step(connection, part);
-      try {
-        count(await inMappingTransaction(database, step, options));
-      } catch (error) {
-        if (isConflict(error)) continue;
-        failing.abort(error);
-        throw error;
-      }
+      await repeatAfterConflicts(() => inMappingTransaction(database, step, options)).then(
+        count,
+        (error) => {
+          failing.abort(error);
+          throw error;
+        },
+      );
     }
   };
   const parts = [createPart({ until: middle }), createPart({ after: middle })];

@@ -17,14 +17,8 @@ export async function guardDeletions(
   gone: Gone,
   since: Date | null = null,
 ): Promise<Gone> {
-  const byOrganization = new Map<string, Gone[number][]>();
-  for (const row of gone) {
-    const rows = byOrganization.get(row.organization) ?? [];
-    rows.push(row);
-    byOrganization.set(row.organization, rows);
-  }
   const allowed: Gone[number][] = [];
-  for (const [organization, rows] of byOrganization) {
+  for (const [organization, rows] of byOrganization(gone)) {
     const isHeld =
       (since !== null && (await wereHeldSince(connection, view, organization, since))) ||
       (await areTooMany(connection, view, organization, rows.length));
@@ -33,6 +27,16 @@ export async function guardDeletions(
     } else for (const row of rows) allowed.push(row);
   }
   return allowed;
+}
+
+export function byOrganization(gone: Gone): Map<string, Gone[number][]> {
+  const grouped = new Map<string, Gone[number][]>();
+  for (const row of gone) {
+    const rows = grouped.get(row.organization) ?? [];
+    rows.push(row);
+    grouped.set(row.organization, rows);
+  }
+  return grouped;
 }
 
 async function wereHeldSince(
@@ -62,7 +66,8 @@ async function areTooMany(
   return rows > guardedShare * Number(counted[0]?.stored ?? 0);
 }
 
-async function hold(
+/** Records that deletions await `apply --accept-deletions`. */
+export async function hold(
   connection: Connection,
   view: MappedView,
   organization: string,

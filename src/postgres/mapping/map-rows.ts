@@ -1,6 +1,8 @@
 import pg from 'pg';
 import type { Connection } from '../connection/pool.ts';
-import { guardDeletions } from './deletions.ts';
+import { isConflict } from './contention.ts';
+import { deleteGone } from './delete-gone.ts';
+import { drawingNumbers } from './drawn-numbers.ts';
 import {
   type Gone,
   type MapResult,
@@ -10,13 +12,7 @@ import {
   replaceFailure,
   type Selection,
 } from './map-statement.ts';
-import {
-  keyTypeOf,
-  type MappedView,
-  type Mapping,
-  numberTables,
-  storedTables,
-} from './mapping-definition.ts';
+import { keyTypeOf, type MappedView, type Mapping, numberTables } from './mapping-definition.ts';
 
 /** What a mapping has changed. */
 export type Mapped = {
@@ -43,6 +39,13 @@ const maxFailing = 100;
 /** Rows of one statement. */
 const keysAtOnce = 5_000;
 
+export type MapOptions = {
+  /** Deletes rows although they are many. */
+  readonly acceptDeletions?: boolean;
+  /** The begin of the comparison that has found the keys (deletions.ts). */
+  readonly since?: Date | null;
+};
+
 /**
  * Maps the rows with these external ids of customers and of purchases, in the caller's transaction, which
  * has one snapshot. Rows that are gone from the views are deleted unless the guard holds them
@@ -52,7 +55,7 @@ export async function mapKeys(
   connection: Connection,
   mapping: Mapping,
   keys: Readonly<Partial<Record<MappedView, readonly string[]>>>,
-  acceptDeletions = false,
+  { acceptDeletions = false, since = null }: MapOptions = {},
 ): Promise<Mapped> {
   const mapped = nothingMapped();
   const customers = await mapEach(
@@ -62,17 +65,16 @@ export async function mapKeys(
     keys.mapped_customers ?? [],
     mapped,
   );
-  const removed = await deleteGone(connection, 'mapped_customers', customers.gone, acceptDeletions);
-  mapped.deleted += removed.length;
-  // Some have moved to another organization.
-  const again = await mapEach(connection, mapping, 'mapped_customers', removed, mapped);
-  const changed = [...customers.added, ...removed, ...again.added];
+  const changed = [...customers.added, ...customers.gone.map(({ key }) => key)];
   const purchases = new Set(keys.mapped_purchases);
   for (const key of await purchasesOf(connection, mapping, changed)) purchases.add(key);
   const { gone } = await mapEach(connection, mapping, 'mapped_purchases', [...purchases], mapped);
-  mapped.deleted += (
-    await deleteGone(connection, 'mapped_purchases', gone, acceptDeletions)
-  ).length;
+  mapped.deleted += await deleteGone(
+    connection,
+    mapping,
+    { mapped_customers: customers.gone, mapped_purchases: gone },
+    { acceptDeletions, since },
+  );
   return mapped;
 }
 
@@ -171,15 +173,14 @@ async function attempt(
   view: MappedView,
   selection: Selection,
 ): Promise<MapResult | pg.DatabaseError> {
-  await connection.query('savepoint rows');
   try {
-    const { text, values } = mapStatement(mapping, view, selection);
-    const { rows } = await connection.query<MapResult>(text, [...values]);
-    await connection.query('release savepoint rows');
-    return rows[0] as MapResult;
+    return await drawingNumbers(connection, async () => {
+      const { text, values } = mapStatement(mapping, view, selection);
+      const { rows } = await connection.query<MapResult>(text, [...values]);
+      return rows[0] as MapResult;
+    });
   } catch (error) {
-    if (!isRowError(error)) throw error;
-    await connection.query('rollback to savepoint rows');
+    if (!isRowError(error) || isConflict(error)) throw error;
     return error;
   }
 }
@@ -211,7 +212,7 @@ async function keysOf(
      select array(select external_id::text from selected order by external_id) as selected,
        array(
          select external_id::text from ${numberTables[view]}
-         where ${within('external_id')} and ((select count(*) < $1 from selected)
+         where is_stored and ${within('external_id')} and ((select count(*) < $1 from selected)
            or external_id <= (select external_id from selected order by external_id desc limit 1))
        ) as stored`,
     values,
@@ -227,32 +228,11 @@ async function purchasesOf(
 ): Promise<string[]> {
   if (customers.length === 0) return [];
   const { rows } = await connection.query<{ key: string }>(
-    `select external_id::text as key from purchase_numbers
-     where customer_external_id = any ($1::text[]::${keyTypeOf(mapping, 'mapped_customers')}[])`,
+    `select external_id::text as key from ${numberTables.mapped_purchases}
+     where is_stored and customer_external_id = any ($1::text[]::${keyTypeOf(mapping, 'mapped_customers')}[])`,
     [customers],
   );
   return rows.map(({ key }) => key);
-}
-
-/** Returns the external ids of the deleted rows. */
-async function deleteGone(
-  connection: Connection,
-  view: MappedView,
-  gone: Gone,
-  accept: boolean,
-): Promise<string[]> {
-  if (gone.length === 0) return [];
-  const allowed = accept ? gone : await guardDeletions(connection, view, gone);
-  const ids = allowed.map(({ id }) => id);
-  await connection.query(
-    `with deleted as (
-       delete from ${storedTables[view]} where id = any ($1::bigint[]) returning organization_id
-     )
-     update mapped_organizations as known set are_totals_due = true
-     from deleted where known.organization_id = deleted.organization_id`,
-    [ids],
-  );
-  return allowed.map(({ key }) => key);
 }
 
 /**

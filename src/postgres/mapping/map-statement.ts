@@ -1,4 +1,4 @@
-import { type MappedColumn, mappedRows } from './mapped-rows.ts';
+import { hasNoOrganization, mappedRows } from './mapped-rows.ts';
 import {
   keyTypeOf,
   type MappedView,
@@ -34,7 +34,7 @@ export type MapResult = {
   readonly gone: Gone;
 };
 
-/** Stored rows of a selection that the view does not have, or has in another organization. */
+/** Stored rows of a selection that the view does not have in their organization. */
 export type Gone = readonly {
   readonly key: string;
   readonly id: string;
@@ -48,7 +48,8 @@ export const replaceFailure = `on conflict (view, external_id) do update
 
 /**
  * One statement that maps the selected rows: reads the view once, numbers new external ids, and writes
- * the stored rows that differ. It deletes nothing. Without a difference nothing is written or locked.
+ * the stored rows that differ. It deletes nothing, and writes only rows whose number it draws, or that the
+ * number table has for their organization. Without a difference nothing is written or locked.
  * Without `offset 0`, Postgres would evaluate a subquery of the view wherever its column is used, six
  * times for an amount.
  */
@@ -63,11 +64,14 @@ export function mapStatement(
   const { where, missing, values } = conditions(keyTypeOf(mapping, view), selection);
   const isPurchases = view === 'mapped_purchases';
   const maxRows = 'limit' in selection ? maxMissing * selection.limit : null;
-  const sameOrganization = 'stored.organization_id = assigned.organization_id';
-  const written = ['organization_id', ...(isPurchases ? ['customer_id'] : []), ...names(columns)];
+  const written = [...(isPurchases ? ['customer_id'] : []), ...columns.map(({ name }) => name)];
+  const compared = ['organization_id', ...written];
   // `on conflict` costs new rows a tenth.
-  const insertDiffering = `insert into ${stored} (id, ${written.join(', ')})
-      select id, ${written.map(insertedValue).join(', ')} from differing`;
+  const insertDiffering = `insert into ${stored} as stored (id, ${compared.join(', ')})
+      select id, ${compared.map(insertedValue).join(', ')} from differing`;
+  const key = isPurchases
+    ? 'external_id, organization_id, id, customer_external_id'
+    : 'external_id, organization_id, id';
   const text = `
     with selected as materialized (
       select ${selectList} from (select * from ${view} as v ${where} offset 0) as v
@@ -79,23 +83,38 @@ export function mapStatement(
     ),
     ${isPurchases ? purchasesWithCustomers : acceptedCustomers},
     assigned as materialized (
-      select accepted.*, known.id is null as is_unnumbered, coalesce(known.id,
-          nextval((select pg_get_serial_sequence('${stored}', 'id')::regclass))) as id
-          ${isPurchases ? ', known.customer_external_id as known_customer' : ''}
-      from accepted left join ${one(numbers, 'known', 'external_id', 'accepted.external_id')} on true
+      select accepted.*, known.id as known_id, known.is_stored
+        ${isPurchases ? ', known.customer_external_id as known_customer' : ''}
+      from accepted left join ${one(numbers, 'known', isRow('accepted'))} on true
     ),
-    numbered as (
-      insert into ${numbers} (external_id, id${isPurchases ? ', customer_external_id' : ''})
-      select external_id, id${isPurchases ? ', customer_external_id' : ''} from assigned where is_unnumbered
-    ),
-    ${isPurchases ? `${renumbered},` : ''}
     differing as materialized (
       select stored.id is null as is_new, stored.created_at as stored_created_at,
-        stored.organization_id as left_organization_id, assigned.*
-      from assigned left join ${one(stored, 'stored', 'id', 'assigned.id')} on true
-      where stored.id is null or (${isPurchases ? 'true' : sameOrganization})
-        and (${written.map((name) => `stored.${name}`).join(', ')})
-          is distinct from (${written.map(assignedValue).join(', ')})
+        case when stored.id is not null
+            or known_id is not null and not exists (select from ${stored} as other where other.id = known_id)
+          then known_id else nextval((select pg_get_serial_sequence('${stored}', 'id')::regclass)) end as id, assigned.*
+      from assigned left join ${one(
+        stored,
+        'stored',
+        `wanted.id = assigned.known_id and assigned.is_stored
+          and wanted.organization_id = assigned.organization_id`,
+      )} on true
+      where stored.id is null
+        or (${compared.map((name) => `stored.${name}`).join(', ')})
+          is distinct from (${compared.map(assignedValue).join(', ')})
+    ),
+    numbered as (
+      insert into ${numbers} (${key}) select ${key} from differing where known_id is null
+    ),
+    renumbering as materialized (
+      select ${key} from differing where is_new and known_id is not null
+      ${isPurchases ? relinked : ''}
+    ),
+    renumbered as (
+      update ${numbers} as numbers
+      set id = renumbering.id, is_stored = true ${isPurchases ? ', customer_external_id = renumbering.customer_external_id' : ''}
+      from renumbering
+      where numbers.external_id = any (array(select external_id from renumbering))
+        and numbers.external_id = renumbering.external_id and numbers.organization_id = renumbering.organization_id
     ),
     inserted as (
       ${insertDiffering} where is_new returning id
@@ -103,13 +122,12 @@ export function mapStatement(
     updated as (
       ${insertDiffering} where not is_new
       on conflict (id) do update
-        set ${written.map((name) => `${name} = excluded.${name}`).join(', ')}, updated_at = now()
+        set ${written.map((name) => `${name} = excluded.${name}, `).join('')} updated_at = now()
+        where stored.organization_id = excluded.organization_id
       returning id
     ),
     changed as (
-      select organization_id from differing
-      union
-      select left_organization_id from differing where left_organization_id is not null
+      select distinct organization_id from differing
     ),
     known as (
       ${isPurchases ? knownWithGuests : knownOrganizations}
@@ -117,27 +135,31 @@ export function mapStatement(
     cleared as (
       delete from mapping_failures as failure using accepted
       where view = '${view}' and failure.external_id = accepted.external_id::text
+        and accepted.external_id not in (select external_id from selected where refusal is not null)
     ),
     refused as (
       insert into mapping_failures as failure (view, external_id, column_name, reason)
-      select distinct '${view}', external_id::text, refusal[1], refusal[2] from selected where refusal is not null
+      select distinct on (external_id) '${view}', external_id::text, refusal[1], refusal[2]
+      from selected where refusal is not null
       ${replaceFailure}
     ),
     missing as materialized (
-      ${missing.map((range) => `select external_id from ${numbers} as numbers where ${range}`).join(' union all ')}
-      except all
-      select external_id from selected
-      ${maxRows === null ? '' : `order by external_id limit ${maxRows}`}
+      select external_id, organization_id from (
+        ${missing.map((range) => `select external_id, organization_id from ${numbers} as numbers where is_stored and ${range}`).join(' union all ')}
+        except all
+        select external_id, organization_id from selected
+      ) as numbers
+      where external_id not in (select external_id from selected where ${hasNoOrganization})
+      ${maxRows === null ? '' : `order by external_id fetch first ${maxRows} rows with ties`}
     ),
     gone as (
       select missing.external_id::text as key, stored.id, stored.organization_id as organization
       from missing
-        cross join ${one(numbers, 'numbers', 'external_id', 'missing.external_id')}
-        cross join ${one(stored, 'stored', 'id', 'numbers.id')}
-      ${isPurchases ? '' : movedCustomers}
+        cross join ${one(numbers, 'numbers', isRow('missing'))}
+        cross join ${one(stored, 'stored', 'wanted.id = numbers.id and wanted.organization_id = numbers.organization_id')}
     )
     select bounds.selected, bounds.last::text as last,
-      (${maxRows === null ? 'null' : `select external_id::text from missing order by external_id offset ${maxRows - 1}`}) as "lastMissing",
+      (${maxRows === null ? 'null' : `select external_id::text from missing order by external_id offset ${maxRows - 1} limit 1`}) as "lastMissing",
       (select count(*) from inserted) + (select count(*) from updated) as written,
       (select count(*) from selected where refusal is not null) as refused,
       array(select external_id::text from differing where is_new) as added,
@@ -147,17 +169,19 @@ export function mapStatement(
   return { text, values };
 }
 
-const names = (columns: readonly MappedColumn[]): string[] => columns.map(({ name }) => name);
-
 /** A stored `created_at` stays if the view has none for a row. */
 const assignedValue = (name: string): string =>
   name === 'created_at' ? 'coalesce(assigned.created_at, stored.created_at)' : `assigned.${name}`;
 const insertedValue = (name: string): string =>
   name === 'created_at' ? 'coalesce(created_at, stored_created_at, now())' : name;
 
-/** The row of a table with this key, by its index, whatever the planner expects. */
-const one = (table: string, alias: string, key: string, value: string): string =>
-  `lateral (select * from ${table} as wanted where wanted.${key} = ${value} limit 1) as ${alias}`;
+/** The row of a table that meets a condition, by its index, whatever the planner expects. */
+const one = (table: string, alias: string, condition: string): string =>
+  `lateral (select * from ${table} as wanted where ${condition} limit 1) as ${alias}`;
+
+/** The condition that a number is that of a row of the view. */
+const isRow = (row: string): string =>
+  `wanted.external_id = ${row}.external_id and wanted.organization_id = ${row}.organization_id`;
 
 const acceptedCustomers = 'accepted as (select * from selected where refusal is null)';
 
@@ -168,10 +192,13 @@ const acceptedCustomers = 'accepted as (select * from selected where refusal is 
 const purchasesWithCustomers = `resolved as materialized (
       select selected.*, coalesce(customers.id, guest_customer_id) as known_customer_id
       from selected
-        left join ${one('customer_numbers', 'numbers', 'external_id', 'customer_external_id')} on true
-        left join ${one('customers', 'customers', 'id', 'numbers.id')}
-          on customers.organization_id = selected.organization_id
-        left join ${one('mapped_organizations', 'known', 'organization_id', 'selected.organization_id')} on true
+        left join ${one(
+          numberTables.mapped_customers,
+          'numbers',
+          `wanted.external_id = selected.customer_external_id and wanted.organization_id = selected.organization_id and wanted.is_stored`,
+        )} on true
+        left join ${one('customers', 'customers', 'wanted.id = numbers.id and wanted.organization_id = numbers.organization_id')} on true
+        left join ${one('mapped_organizations', 'known', 'wanted.organization_id = selected.organization_id')} on true
       where refusal is null
     ),
     guests as (
@@ -184,17 +211,11 @@ const purchasesWithCustomers = `resolved as materialized (
       from resolved left join guests using (organization_id)
     )`;
 
-/** By a list, because Postgres reads all numbers for a join of thousands. */
-const renumbered = `relinked as materialized (
-      select external_id, customer_external_id from assigned
-      where not is_unnumbered and known_customer is distinct from customer_external_id
-    ),
-    renumbered as (
-      update purchase_numbers as numbers set customer_external_id = relinked.customer_external_id
-      from relinked
-      where numbers.external_id = any (array(select external_id from relinked))
-        and numbers.external_id = relinked.external_id
-    )`;
+/** Purchases that name another customer than before. */
+const relinked = `union all
+      select external_id, organization_id, known_id, customer_external_id from assigned
+      where known_id is not null and known_customer is distinct from customer_external_id
+        and (external_id, organization_id) not in (select external_id, organization_id from differing where is_new)`;
 
 /** Organizations whose row stays as it is are not locked: totals.ts changes it as well. */
 const knownOrganizations = `insert into mapped_organizations as known (organization_id)
@@ -211,14 +232,6 @@ const knownWithGuests = `insert into mapped_organizations as known (organization
         where before.organization_id = changed.organization_id and are_totals_due)
       on conflict (organization_id) do update set are_totals_due = true,
         guest_customer_id = coalesce(excluded.guest_customer_id, known.guest_customer_id)`;
-
-/** Customers that are in another organization now, and are stored again. */
-const movedCustomers = `union all
-      select accepted.external_id::text, stored.id, stored.organization_id
-      from accepted
-        cross join ${one('customer_numbers', 'numbers', 'external_id', 'accepted.external_id')}
-        cross join ${one('customers', 'stored', 'id', 'numbers.id')}
-      where stored.organization_id <> accepted.organization_id`;
 
 function conditions(keyType: string, selection: Selection) {
   if ('keys' in selection) {

@@ -63,8 +63,11 @@ const earliest = `'0001-01-01 00:00:00+00'`;
 const latest = `'10000-01-01 00:00:00+00'`;
 
 /** Rows of which the view has another one: which of them is right is not known. */
-const repeatedRow = `when count(*) over (partition by v.external_id) > 1
+const repeatedRow = `when count(*) over (partition by v.external_id, v.organization_id) > 1
   then array[null, 'has several rows in the view']`;
+
+/** The condition that a row is refused because its organization is not known. */
+export const hasNoOrganization = `refusal[1] = 'organization_id'`;
 
 /** Repeated rows are refused unless the caller counts them. */
 export function mappedRows(
@@ -77,13 +80,13 @@ export function mappedRows(
     ({ name }) => available.has(name) || available.has(unitsName(name)),
   );
   const refusals = [
-    ...(areRepeatedRefused ? [repeatedRow] : []),
     refusal('organization_id', 'is null', 'v.organization_id is null'),
     refusal(
       'organization_id',
       'is the number of no organization',
       'not exists (select from organizations where organizations.id = v.organization_id)',
     ),
+    ...(areRepeatedRefused ? [repeatedRow] : []),
   ];
   const selected = columns.map((column) => {
     const isInUnits = !available.has(column.name);

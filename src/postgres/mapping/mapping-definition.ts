@@ -5,10 +5,10 @@ import type { Connection, Database } from '../connection/pool.ts';
 export const mappedViews = ['mapped_customers', 'mapped_purchases'] as const;
 export type MappedView = (typeof mappedViews)[number];
 
-/** The table of the service's numbers of a view's external ids. */
+/** The table of the numbers of a view's rows: a mapping writes no other rows of the service's tables. */
 export const numberTables: Readonly<Record<MappedView, string>> = {
-  mapped_customers: 'customer_numbers',
-  mapped_purchases: 'purchase_numbers',
+  mapped_customers: 'mapped_customer_numbers',
+  mapped_purchases: 'mapped_purchase_numbers',
 };
 /** The tables of the service that the views are mapped to. */
 export const storedTables: Readonly<Record<MappedView, string>> = {

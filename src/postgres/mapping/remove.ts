@@ -4,70 +4,89 @@ import {
   inTransaction,
   withConnection,
 } from '../connection/pool.ts';
-import { mappedViews, numberTables, storedTables } from './mapping-definition.ts';
+import { repeatAfterConflicts } from './contention.ts';
+import { type MappedView, mappedViews, numberTables, storedTables } from './mapping-definition.ts';
 import { dropTriggers } from './triggers.ts';
 
 export type RemovedMapping = {
   readonly triggers: number;
-  /** The number tables that existed. */
-  readonly tables: readonly string[];
-  /** Mapped rows, which are deleted with `withRows`. */
+  /** Whether there were numbers of rows, or a state. */
+  readonly wasApplied: boolean;
+  /** Mapped rows. With `withRows`, these are deleted. */
   readonly customers: number;
   readonly purchases: number;
 };
 
-/** Removes triggers, functions, number tables and the state; and the mapped rows if `withRows`. */
+/** Removes triggers, functions, numbers and the state; and the mapped rows if `withRows`. */
 export const removeMapping = (database: Database, withRows: boolean): Promise<RemovedMapping> =>
+  repeatAfterConflicts(() => remove(database, withRows));
+
+const remove = (database: Database, withRows: boolean): Promise<RemovedMapping> =>
   withConnection(database, (connection) =>
-    inTransaction(connection, async () => {
-      await connection.query(`set local lock_timeout = '30s'`);
-      await connection.query('lock table mapping_held_deletions in share update exclusive mode');
-      const triggers = await dropTriggers(connection);
-      const tables: string[] = [];
-      const rows = { mapped_customers: 0, mapped_purchases: 0 };
-      // Purchases first, because those of deleted customers are deleted with them.
-      for (const view of mappedViews.toReversed()) {
-        const numbers = numberTables[view];
-        if (!(await exists(connection, numbers))) continue;
-        tables.push(numbers);
-        const mapped = `from ${storedTables[view]} as stored`;
-        rows[view] = withRows
-          ? ((
-              await connection.query(
-                `delete ${mapped} using ${numbers} as numbers where stored.id = numbers.id`,
-              )
-            ).rowCount ?? 0)
-          : await countRows(connection, `${mapped} join ${numbers} using (id)`);
-      }
-      if (withRows) {
+    inTransaction(
+      connection,
+      async () => {
         await connection.query(
-          'delete from customers using mapped_organizations where customers.id = guest_customer_id',
+          `set local lock_timeout = '30s';
+           lock table mapping_held_deletions in share update exclusive mode`,
         );
-      }
-      await connection.query(
-        `drop table if exists customer_numbers, purchase_numbers;
-         delete from mapping_changes;
-         delete from mapping_failures;
-         delete from mapping_held_deletions;
-         delete from mapped_organizations;
-         delete from mapping_state`,
-      );
-      return {
-        triggers,
-        tables,
-        customers: rows.mapped_customers,
-        purchases: rows.mapped_purchases,
-      };
-    }),
+        const triggers = await dropTriggers(connection);
+        const wasApplied =
+          (await countRows(connection, 'from mapping_state')) > 0 ||
+          (await countRows(
+            connection,
+            `from (select from ${numberTables.mapped_customers} limit 1) as numbers`,
+          )) > 0;
+        const rows = { mapped_customers: 0, mapped_purchases: 0 };
+        // Purchases first: a customer with purchases of another writer stays.
+        for (const view of mappedViews.toReversed()) {
+          rows[view] = await (withRows ? deleteRows : countMapped)(connection, view);
+        }
+        if (withRows) {
+          await connection.query(
+            `delete from customers using mapped_organizations
+             where customers.id = guest_customer_id and ${withoutPurchases('customers')}`,
+          );
+        }
+        await connection.query(
+          `delete from mapped_customer_numbers;
+           delete from mapped_purchase_numbers;
+           delete from mapping_changes;
+           delete from mapping_failures;
+           delete from mapping_held_deletions;
+           delete from mapped_organizations;
+           delete from mapping_state`,
+        );
+        return {
+          triggers,
+          wasApplied,
+          customers: rows.mapped_customers,
+          purchases: rows.mapped_purchases,
+        };
+      },
+      'isolation level repeatable read',
+    ),
   );
 
-async function exists(connection: Connection, table: string): Promise<boolean> {
-  const { rows } = await connection.query<{ exists: boolean }>(
-    'select to_regclass($1) is not null as exists',
-    [table],
+/** Another writer may have written purchases of a mapped customer. A cascade would delete them. */
+const withoutPurchases = (customers: string): string =>
+  `not exists (select from purchases where customer_id = ${customers}.id)`;
+
+const isMapped = `stored.id = numbers.id and stored.organization_id = numbers.organization_id and is_stored`;
+
+async function deleteRows(connection: Connection, view: MappedView): Promise<number> {
+  const { rowCount } = await connection.query(
+    `delete from ${storedTables[view]} as stored using ${numberTables[view]} as numbers
+     where ${isMapped} ${view === 'mapped_customers' ? `and ${withoutPurchases('stored')}` : ''}`,
   );
-  return rows[0]?.exists === true;
+  return rowCount ?? 0;
 }
+
+const countMapped = (connection: Connection, view: MappedView): Promise<number> =>
+  countRows(
+    connection,
+    `from ${storedTables[view]} as stored join ${numberTables[view]} as numbers on ${isMapped}`,
+  );
 
 async function countRows(connection: Connection, from: string): Promise<number> {
   const { rows } = await connection.query<{ count: bigint }>(`select count(*) ${from}`);

@@ -61,12 +61,13 @@ export async function readStoredTotals(
 ): Promise<OrganizationTotals[]> {
   const { rows: customers } = await connection.query<RowTotal>(
     `select organization_id::text as organization, null as currency, count(*)::float8 as rows, null as cents
-     from customers join customer_numbers using (id) group by 1`,
+     from customers join mapped_customer_numbers using (id, organization_id) where is_stored group by 1`,
   );
   const { rows: purchases } = await connection.query<RowTotal>(
     `select organization_id::text as organization, currency, count(*)::float8 as rows,
        sum(purchase_value_in_cents)::text as cents
-     from purchases join purchase_numbers using (id)
+     from purchases join mapped_purchase_numbers using (id, organization_id)
+     where is_stored
      group by 1, 2 order by 1, 2`,
   );
   return totalsOf(connection, customers, purchases);

@@ -45,7 +45,7 @@ export async function checkApplyRights(
     findings.push(
       error(
         'mapped_customers',
-        `The role ${role} may not create tables in the schema ${schema}, such as customer_numbers for mapped_customers.`,
+        `The role ${role} may not create functions in the schema ${schema}, such as those of the triggers for mapped_customers.`,
         `grant create on schema ${schema} to ${role};`,
       ),
     );

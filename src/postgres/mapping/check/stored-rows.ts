@@ -16,15 +16,33 @@ export async function checkStoredRows(
   view: MappedView,
   organizations: readonly string[],
 ): Promise<Finding[]> {
-  const numbers = numberTables[view];
   const stored = storedTables[view];
-  const { rows } = await connection.query<{ type: string | null }>(
-    `select (select format_type(atttypid, -1) from pg_attribute
-       where attrelid = to_regclass($1) and attname = 'external_id') as type`,
-    [numbers],
+  const { rows } = await connection.query<{
+    type: string;
+    isApplied: boolean;
+    owner: string | null;
+  }>(
+    `select format_type(atttypid, -1) as type,
+       exists (select from ${numberTables[view]}) as "isApplied",
+       (select case when not pg_has_role(relowner, 'usage') then quote_ident(pg_get_userbyid(relowner)) end
+        from pg_class where oid = attrelid) as owner
+     from pg_attribute where attrelid = to_regclass($1) and attname = 'external_id'`,
+    [numberTables[view]],
   );
-  const type = rows[0]?.type ?? null;
-  if (type !== null) return checkNumbers(connection, mapping, view, type);
+  const { type = null, isApplied = false, owner = null } = rows[0] ?? {};
+  if (type !== keyTypeOf(mapping, view) && owner !== null) {
+    const role = (
+      await connection.query<{ role: string }>('select quote_ident(current_user) as role')
+    ).rows[0]?.role;
+    return [
+      error(
+        view,
+        `Only the owner of ${numberTables[view]} may give its external ids the type of ${view}.external_id.`,
+        `grant ${owner} to ${role};`,
+      ),
+    ];
+  }
+  if (isApplied && type !== null) return checkNumbers(connection, mapping, view, type);
   const { rows: others } = await connection.query<{ organization: string; rows: number }>(
     `select organization_id::text as organization, count(*)::float8 as rows from ${stored}
      where organization_id = any ($1::bigint[]) group by 1 order by 1`,
