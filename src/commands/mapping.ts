@@ -163,22 +163,30 @@ async function apply(
   stopped: AbortSignal,
 ): Promise<void> {
   const progress = createProgress(total);
-  const mapped = await unlessStopped(stopped, () =>
+  const applied = await unlessStopped(stopped, () =>
     applyMapping(database, mapping, {
       acceptDeletions,
       onProgress: progress.update,
       signal: stopped,
     }),
   ).finally(progress.end);
-  if (mapped === null) {
+  if (applied === null) {
     console.error(
       `Stopped after ${count(progress.rows())} of ${count(total)} rows. ` +
         'Run `npm run mapping -- apply` again: it goes on where it was.',
     );
     return;
   }
-  const { written, deleted } = mapped;
-  console.log(`Wrote ${count(written)} rows, deleted ${count(deleted)}.\n`);
+  const { mapped, triggered } = applied;
+  if (mapped !== null) {
+    console.log(`Wrote ${count(mapped.written)} rows, deleted ${count(mapped.deleted)}.\n`);
+  } else {
+    const created =
+      triggered.length === 0
+        ? 'No trigger is missing'
+        : `Created triggers of ${triggered.join(', ')}`;
+    console.log(`${created}. The worker compares the rows: \`npm run mapping -- status\`.\n`);
+  }
   console.log(formatTotals(await readStoredTotals(database)));
   for (const line of await describeRest(database)) console.log(`\n${line}`);
 }

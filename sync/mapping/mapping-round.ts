@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
 import { type Comparison, createComparison } from '../../src/postgres/mapping/comparison.ts';
 import { isContention } from '../../src/postgres/mapping/contention.ts';
+import { describeFailingKey } from '../../src/postgres/mapping/failing-key.ts';
 import { type MappedChanges, mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { type Mapping, readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
@@ -44,6 +45,7 @@ export function createMappingRound(database: Database, log: Logger) {
   let written: string | null | undefined;
   let writing: Promise<void> = Promise.resolve();
   let missingTriggers: string | null = null;
+  let failingKey: string | null = null;
   /** Restoring triggers has failed: the next comparison tries again. */
   let isRestoreDue = false;
 
@@ -66,6 +68,7 @@ export function createMappingRound(database: Database, log: Logger) {
           if (!isComparing || known === null) return;
           // Triggers first: a comparison without them would count as complete.
           if (running === null && isDue && !isRestoring) return;
+          if (running === null) failingKey = await describeFailingKey(connection);
           running ??= {
             comparison: createComparison(mapping, { limit: comparedAtOnce }),
             begin: changes,
@@ -86,10 +89,14 @@ export function createMappingRound(database: Database, log: Logger) {
       }
       throw error;
     }
-    await noteProblem('rows', missingTriggers);
+    const found = [missingTriggers, failingKey].filter((each) => each !== null);
+    await noteProblem('rows', found.join(' ') || null);
   };
 
-  /** While triggers are missing, rows may have changed unseen since the comparison has begun. */
+  /**
+   * All commits from before the begin of the comparison are mapped now. Rows may have changed since then
+   * without a logged key: while triggers are missing, unseen.
+   */
   const end = async (
     connection: Pick<Database, 'query'>,
     { begin, isRepeated, corrected }: Running,
@@ -103,7 +110,7 @@ export function createMappingRound(database: Database, log: Logger) {
     await connection.query(
       `update mapping_state set compared_at = now(),
          structure = case when $1 then structure when not $4 then $2 end,
-         as_of = case when $4 then greatest(as_of, $5) else as_of end,
+         as_of = greatest(as_of, $5),
          repaired = repaired + $3, repaired_at = case when $3 > 0 then now() else repaired_at end`,
       [isRepeated, begin.structure, corrected, isBlind, begin.at],
     );

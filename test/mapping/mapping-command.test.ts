@@ -58,7 +58,11 @@ describe('npm run mapping', { timeout: 120_000, tags: ['slow'] }, () => {
       'Start the worker, which follows the changes: `npm run sync`.',
     );
     expect(totalsIn(applied.lines)).toEqual(totals);
-    expect((await mapping('apply')).output).toContain('Wrote 0 rows, deleted 0.');
+    await store.query('drop trigger map_updated on store.clients');
+    expect((await mapping('apply')).output).toContain(
+      'Created triggers of store.clients. The worker compares the rows: `npm run mapping -- status`.',
+    );
+    expect((await mapping('apply')).output).toContain('No trigger is missing.');
   });
 
   it('check prints JSON, and exits with 1 after errors, with which apply changes nothing', async ({
@@ -135,11 +139,16 @@ describe('npm run mapping', { timeout: 120_000, tags: ['slow'] }, () => {
     expect(running.output()).toContain('Wrote 111 rows');
   });
 
-  it('apply deletes many rows only with --accept-deletions', async ({ store, mapping }) => {
+  it('apply deletes many rows only with --accept-deletions', async ({
+    store,
+    mapping,
+    execute,
+  }) => {
     await store.query(`insert into store.clients (id, joined_at)
       select gen_random_uuid(), now() from generate_series(1, 1500)`);
     expect((await mapping('apply')).output).toContain('Wrote 1,609 rows');
     await store.query('update store.clients set deleted_at = now() where full_name is null');
+    await execute('sync', ['once']);
     const held = await mapping('apply');
     expect(held.code).toBe(0);
     expect(held.output).toContain('1500 rows that the views no longer have are not deleted');

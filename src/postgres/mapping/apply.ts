@@ -28,33 +28,48 @@ export type ApplyOptions = {
   readonly signal: AbortSignal;
 };
 
+export type Applied = {
+  /** Tables whose triggers were missing. */
+  readonly triggered: readonly string[];
+  /** What a comparison of all rows has changed; null if it is left to the worker. */
+  readonly mapped: Mapped | null;
+};
+
 /**
- * Creates what the mapping needs, and maps all rows. Idempotent: what exists stays, and only what differs
- * is written, so an interrupted copy goes on where it was, as fast as rows are compared.
+ * Creates what the mapping needs, and makes the first copy. Idempotent: what exists stays, and only what differs
+ * is written, so an interrupted copy goes on where it was, as fast as rows are compared. After the copy, the
+ * worker compares rows if they may differ, unless deletions are to be accepted.
  */
 export const applyMapping = (
   database: Database,
   mapping: Mapping,
   options: ApplyOptions,
-): Promise<Mapped> =>
+): Promise<Applied> =>
   withConnection(
     database,
     (connection) =>
       inTransaction(connection, async () => {
         // Another call waits until this one has ended.
         await connection.query('lock table mapping_state in share update exclusive mode');
-        await createObjects(database, mapping, options.signal);
-        return mapAll(database, mapping, options);
+        const triggered = await createObjects(database, mapping, options.signal);
+        const { rowCount } = await connection.query(
+          'select from mapping_state where copied_at is not null',
+        );
+        const isLeftToWorker = rowCount !== 0 && !options.acceptDeletions;
+        return {
+          triggered,
+          mapped: isLeftToWorker ? null : await mapAll(database, mapping, options),
+        };
       }),
     options.signal,
   );
 
-/** Creates the tables, functions and triggers that are missing. Reads no row of the shop. */
+/** Creates the functions and triggers that are missing, and returns the tables with new ones. Reads no row of the shop. */
 export const createObjects = (
   database: Database,
   mapping: Mapping,
   signal: AbortSignal,
-): Promise<void> =>
+): Promise<string[]> =>
   withConnection(
     database,
     async (connection) => {
@@ -62,7 +77,7 @@ export const createObjects = (
         await keepKeyTypes(connection, mapping);
         await connection.query('insert into mapping_state default values on conflict do nothing');
       });
-      await restoreTriggersBetweenWriters(connection, signal);
+      return restoreTriggersBetweenWriters(connection, signal);
     },
     signal,
   );
@@ -74,7 +89,7 @@ async function mapAll(
 ): Promise<Mapped> {
   const transaction = <Result>(work: (connection: Connection) => Promise<Result>) =>
     repeatAfterConflicts(() => inMappingTransaction(database, work, { signal, lockTimeoutMs }));
-  const { isCopied, asked, structure } = await transaction(readState);
+  const { isCopied, asked, structure, at } = await transaction(readState);
   const total = nothingMapped();
   let rows = 0;
   const count = (compared: Compared) => {
@@ -92,8 +107,8 @@ async function mapAll(
   await transaction(async (connection) => {
     await connection.query(
       `update mapping_state set structure = case when asked = $2 then $1 end, compared_at = now(),
-         copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
-      [structure, asked],
+         as_of = greatest(as_of, $3), copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
+      [structure, asked, at],
     );
     await mapChanges(connection, mapping);
   });
@@ -102,13 +117,15 @@ async function mapAll(
 
 /** What to know before a copy. */
 async function readState(connection: Connection) {
-  const { rows } = await connection.query<{ isCopied: boolean; asked: bigint }>(
-    'select copied_at is not null as "isCopied", asked from mapping_state',
+  const { rows } = await connection.query<{ isCopied: boolean; asked: bigint; at: Date }>(
+    'select copied_at is not null as "isCopied", asked, transaction_timestamp() as at from mapping_state',
   );
   return {
     isCopied: rows[0]?.isCopied ?? false,
     /** How often changes have asked for a comparison: a later one may have taken place behind the copy. */
     asked: rows[0]?.asked ?? 0n,
+    /** All commits from before are in the copy. */
+    at: rows[0]?.at ?? null,
     structure: await readStructure(connection),
   };
 }
@@ -116,14 +133,13 @@ async function readState(connection: Connection) {
 async function restoreTriggersBetweenWriters(
   connection: Connection,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string[]> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      await restoreTriggers(connection, {
+      return await restoreTriggers(connection, {
         lockTimeoutMs: triggerLock.timeoutMs,
         areOthersDropped: true,
       });
-      return;
     } catch (error) {
       const isLocked = error instanceof pg.DatabaseError && error.code === '55P03';
       if (!isLocked || attempt === triggerLock.attempts) throw error;

@@ -139,19 +139,26 @@ async function mapEach(
   return all;
 }
 
-/** Halves the rows until those that fail are alone. */
+/** Leaves out keys that the view cannot have, and halves the rows until those that fail are alone. */
 async function mapOrIsolate(
   connection: Connection,
   mapping: Mapping,
   view: MappedView,
   keys: readonly string[],
   mapped: Mapped,
+  areOfType = false,
 ): Promise<{ readonly added: readonly string[]; readonly gone: Gone }> {
   const found = await attempt(connection, mapping, view, { keys });
   if (!(found instanceof Error)) {
     count(mapped, found);
     await forgetFailures(connection, mapping, view, keys);
     return found;
+  }
+  if (!areOfType) {
+    const possible = await withPossibleKeys(connection, mapping, view, keys);
+    return possible.length === 0
+      ? { added: [], gone: [] }
+      : mapOrIsolate(connection, mapping, view, possible, mapped, true);
   }
   const [key] = keys;
   if (keys.length === 1 && key !== undefined) {
@@ -161,9 +168,31 @@ async function mapOrIsolate(
     return { added: [], gone: [] };
   }
   const middle = Math.ceil(keys.length / 2);
-  const first = await mapOrIsolate(connection, mapping, view, keys.slice(0, middle), mapped);
-  const second = await mapOrIsolate(connection, mapping, view, keys.slice(middle), mapped);
+  const first = await mapOrIsolate(connection, mapping, view, keys.slice(0, middle), mapped, true);
+  const second = await mapOrIsolate(connection, mapping, view, keys.slice(middle), mapped, true);
   return { added: [...first.added, ...second.added], gone: [...first.gone, ...second.gone] };
+}
+
+/** The keys that the type of the view's external ids has. Failures of the others are forgotten. */
+async function withPossibleKeys(
+  connection: Connection,
+  mapping: Mapping,
+  view: MappedView,
+  keys: readonly string[],
+): Promise<readonly string[]> {
+  const { rows } = await connection.query<{ possible: readonly string[] }>(
+    'select keys_of_type($1, $2::regtype) as possible',
+    [keys, keyTypeOf(mapping, view)],
+  );
+  const possible = rows[0]?.possible ?? [];
+  if (possible.length < keys.length) {
+    await connection.query(
+      `delete from mapping_failures where view = $1 and external_id = any ($2::text[])
+         and external_id <> all ($3::text[])`,
+      [view, keys, possible],
+    );
+  }
+  return possible;
 }
 
 /** The result, or the error of a row. Rejects with other errors. */

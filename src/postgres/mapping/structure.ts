@@ -11,23 +11,31 @@ export const triggerNames = {
 
 /**
  * A digest of what decides, beside the logged changes, which rows the views have: their definitions, the
- * tables that they read with partitions and file nodes, mapping_sources, and the triggers. After TRUNCATE,
- * ATTACH, DETACH, a changed view or a disabled trigger it differs, also if that is reverted: the
- * transaction of a row of the catalog is another one.
+ * tables that they read with partitions and file nodes, the functions and enums that they use, mapping_sources,
+ * and the triggers. After TRUNCATE, ATTACH, DETACH, a changed view or function, a renamed label or a disabled
+ * trigger it differs, also if that is reverted: the transaction of a row of the catalog is another one. Postgres
+ * does not know what a function with a body as text uses.
  */
 export async function readStructure(connection: Connection): Promise<string> {
   const { rows } = await connection.query<{ structure: string }>({
     name: 'read-mapping-structure',
-    text: `with recursive relations (oid) as (
-       select oid::oid from unnest(array[to_regclass('mapped_customers'), to_regclass('mapped_purchases')]) as oid
+    text: `with recursive used (class, oid) as (
+       select 'pg_class'::regclass::oid, oid::oid
+       from unnest(array[to_regclass('mapped_customers'), to_regclass('mapped_purchases')]) as oid
        union
-       select next.oid from relations, lateral (
-         select refobjid from pg_rewrite join pg_depend
-           on classid = 'pg_rewrite'::regclass and objid = pg_rewrite.oid and refclassid = 'pg_class'::regclass
-         where ev_class = relations.oid
+       select next.* from used, lateral (
+         select refclassid, refobjid from pg_depend
+         where pg_depend.classid = used.class and pg_depend.objid = used.oid and refclassid in
+           ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass)
          union all
-         select inhrelid from pg_inherits where inhparent = relations.oid
-       ) as next (oid)
+         select 'pg_rewrite'::regclass, pg_rewrite.oid from pg_rewrite
+         where used.class = 'pg_class'::regclass and ev_class = used.oid
+         union all
+         select 'pg_class'::regclass, inhrelid from pg_inherits
+         where used.class = 'pg_class'::regclass and inhparent = used.oid
+       ) as next
+     ), relations as (
+       select oid from used where class = 'pg_class'::regclass
      )
      select md5(concat_ws(' ',
        (select string_agg(concat_ws(' ', pg_class.oid, relfilenode,
@@ -38,6 +46,10 @@ export async function readStructure(connection: Connection): Promise<string> {
         from relations join pg_inherits on inhparent = relations.oid),
        (select string_agg(concat_ws(' ', tgrelid, tgname, tgenabled, pg_trigger.xmin), ' ' order by tgrelid, tgname)
         from relations join pg_trigger on tgrelid = relations.oid where tgname = any ($1)),
+       (select string_agg(concat_ws(' ', pg_proc.oid, pg_proc.xmin), ' ' order by pg_proc.oid)
+        from used join pg_proc using (oid) where class = 'pg_proc'::regclass),
+       (select string_agg(concat_ws(' ', pg_enum.oid, pg_enum.xmin), ' ' order by pg_enum.oid)
+        from used join pg_enum on enumtypid = used.oid where class = 'pg_type'::regclass),
        (select string_agg(concat_ws(' ', view, to_regclass(source)::oid, key), ' ' order by view, source, key)
         from mapping_sources)
      )) as structure`,
