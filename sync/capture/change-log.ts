@@ -10,7 +10,7 @@ import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { unseenBy } from './changed-purchases.ts';
 import { isTokenKnown } from './history-token.ts';
 import { isPrunedBeyond, whyOfOtherHistory } from './missing-changes.ts';
-import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
+import { readMapped, type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';
 
 type Poll = SourceSnapshot & {
@@ -52,7 +52,7 @@ export async function pollChangeLog(
     ),
   );
   const row = rows[0] as (typeof rows)[number];
-  const now = snapshotFrom(row);
+  const now = snapshotFrom(row, await readMapped(database, row));
   const isTickDue = row.is_changed || whyOfOtherHistory(since, now) !== null;
   return { ...now, isTickDue, organizations: row.organizations, now: row.now };
 }

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import sql from 'sql-template-tag';
 import {
   type CaptureFacts,
   type CaptureProblem,
@@ -6,15 +7,21 @@ import {
   captureFingerprint,
   captureProblem,
 } from '../../src/postgres/capture/capture.ts';
-import { claimedInstant } from '../../src/postgres/connection/claimed-instant.ts';
+import {
+  claimedInstant,
+  isMapped,
+  laggingInstant,
+} from '../../src/postgres/connection/claimed-instant.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
 import { databaseIdentity, timeline } from '../../src/postgres/connection/source-identity.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { CaptureError } from '../describe-failure.ts';
-import type { SourceSnapshot } from './watermark.ts';
+import type { MappedOrganizations, SourceSnapshot } from './watermark.ts';
 
 /** Columns of one row: the snapshot of the statement, its instant, and the state of capture. */
 export const snapshotColumns = `pg_current_snapshot()::text as snapshot,
       ${claimedInstant} as "asOf",
+      ${laggingInstant} as "mappedAsOf",
       ${microsecondsOf('transaction_timestamp()')} as now,
       ${databaseIdentity} as database,
       ${timeline} as timeline,
@@ -24,6 +31,8 @@ export type SnapshotRow = {
   readonly snapshot: string;
   /** The instant that the snapshot may claim. */
   readonly asOf: bigint;
+  /** The instant that it may claim for mapped organizations; null if that is `asOf`. */
+  readonly mappedAsOf: bigint | null;
   readonly now: bigint;
   readonly database: string;
   readonly timeline: number;
@@ -37,8 +46,26 @@ let known: { readonly text: string | null; readonly fingerprint: string } | null
 export const problemOf = ({ capture }: SnapshotRow): CaptureProblem | null =>
   captureProblem(JSON.parse(capture ?? 'null') as CaptureFacts);
 
+/**
+ * The organizations that a mapping delays. They are read after the snapshot, which may have fewer of them, and only
+ * then: without a mapping, the role needs no right on the tables.
+ */
+export async function readMapped(
+  connection: Pick<Database, 'query'>,
+  { mappedAsOf }: SnapshotRow,
+): Promise<MappedOrganizations | null> {
+  if (mappedAsOf === null) return null;
+  const { rows } = await connection.query<{ id: bigint }>(
+    sql`select id from organizations where ${isMapped(sql`organizations.id`)}`,
+  );
+  return { asOf: mappedAsOf, ids: new Set(rows.map(({ id }) => id)) };
+}
+
 /** Throws CaptureError if changes of purchases are not captured. */
-export function snapshotFrom(row: SnapshotRow): SourceSnapshot {
+export function snapshotFrom(
+  row: SnapshotRow,
+  mapped: MappedOrganizations | null = null,
+): SourceSnapshot {
   if (known === null || known.text !== row.capture) {
     const problem = problemOf(row);
     if (problem !== null) throw new CaptureError(problem);
@@ -46,7 +73,7 @@ export function snapshotFrom(row: SnapshotRow): SourceSnapshot {
     known = { text: row.capture, fingerprint: captureFingerprint(facts) };
   }
   const { snapshot, asOf, database } = row;
-  return { snapshot, asOf, database, fingerprint: `${row.timeline} ${known.fingerprint}` };
+  return { snapshot, asOf, mapped, database, fingerprint: `${row.timeline} ${known.fingerprint}` };
 }
 
 /**
@@ -64,5 +91,6 @@ export async function takeSnapshot(connection: pg.ClientBase): Promise<SourceSna
     name: 'take-snapshot',
     text: `select ${snapshotColumns}`,
   });
-  return snapshotFrom(rows[0] as SnapshotRow);
+  const row = rows[0] as SnapshotRow;
+  return snapshotFrom(row, await readMapped(connection, row));
 }

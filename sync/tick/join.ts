@@ -1,7 +1,7 @@
 import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
 import { MissingChangesError, readSince } from '../capture/missing-changes.ts';
-import type { Watermark } from '../capture/watermark.ts';
+import { type Watermark, watermarkFor } from '../capture/watermark.ts';
 import { follow, type Organization, requireLoad } from '../organization.ts';
 import { TooManyBytesError } from './byte-limits.ts';
 import { completeGaps } from './change-feed-gaps.ts';
@@ -73,9 +73,10 @@ export async function joinPrepared(
     // The organization was deleted meanwhile, and another one may have its id.
     if (organization?.source !== each.source) continue;
     try {
-      await each.publish(publication.tick, watermark);
+      const own = watermarkFor(watermark, id);
+      await each.publish(publication.tick, own);
       organization.differsFromPostgres = false;
-      follow(organization, watermark);
+      follow(organization, own);
     } catch (error) {
       failures.set(id, error);
     }

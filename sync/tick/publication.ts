@@ -5,7 +5,7 @@ import {
   type SyncedTick,
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import type { Watermark } from '../capture/watermark.ts';
+import { type MappedOrganizations, type Watermark, watermarkFor } from '../capture/watermark.ts';
 import type { Organizations } from '../organization.ts';
 import type { Store } from './store.ts';
 
@@ -30,6 +30,7 @@ export function createPublication(
 ) {
   const boot = readBootId();
   let { watermark, tick, asOf } = start;
+  let mapped: MappedOrganizations | null = null;
   let polledAt = asOf;
   let published: PublishedTick = { tick, ...fieldsOf(watermark), asOf, exceptions: {} };
   // Without a synced tick, CURRENT covers all batches on the disk.
@@ -47,10 +48,9 @@ export function createPublication(
     get asOf() {
       return asOf;
     },
-    /** The watermark of organizations that follow: `watermark`, with the instant of the tick. */
-    get tickWatermark(): Watermark {
-      return { ...watermark, asOf };
-    },
+    /** The watermark of an organization that follows: `watermark`, with the instant of the tick for it. */
+    watermarkOf: (organizationId: bigint): Watermark =>
+      watermarkFor({ ...watermark, asOf, mapped }, organizationId),
     get published() {
       return published;
     },
@@ -67,8 +67,12 @@ export function createPublication(
     async publish(
       moved: Watermark,
       nextAsOf: bigint = moved === watermark ? asOf : moved.asOf,
+      nextMapped: MappedOrganizations | null = moved === watermark
+        ? mapped
+        : (moved.mapped ?? null),
     ): Promise<void> {
-      const exceptions = exceptionWatermarks(organizations, nextAsOf, nextAsOf === asOf);
+      const ofTick = { ...moved, asOf: nextAsOf, mapped: nextMapped };
+      const exceptions = exceptionWatermarks(organizations, ofTick, nextAsOf === asOf);
       const next: PublishedTick = {
         tick: tick + 1,
         ...fieldsOf(moved),
@@ -80,8 +84,9 @@ export function createPublication(
       };
       const { fingerprint, database } = moved;
       await store.publish({ shard, ...next, fingerprint, database, polledAt, synced, boot });
-      clearWatermarks(organizations, exceptions);
+      if (nextAsOf !== asOf) clearWatermarks(organizations);
       watermark = moved;
+      mapped = nextMapped;
       published = next;
       ({ tick, asOf } = next);
     },
@@ -118,34 +123,31 @@ const watermarkOfCurrent: Watermark = {
 };
 
 /**
- * Watermarks of organizations that a tick of the instant `asOf` lists as exceptions, by id. A new instant
- * is later than the watermarks of organizations that joined. A later watermark means that Postgres's
- * clock went back.
+ * Watermarks of organizations that a tick lists as exceptions, by id. Those that joined since the last new instant
+ * show the instant of their join, and mapped ones the instant of their mapping. A later watermark of another
+ * exception means that Postgres's clock went back.
  */
 function exceptionWatermarks(
   organizations: Organizations,
-  asOf: bigint,
+  ofTick: Watermark,
   isSameInstant: boolean,
 ): Map<bigint, Watermark> {
+  const { asOf } = ofTick;
   const exceptions = new Map<bigint, Watermark>();
   for (const { id, phase, watermark } of organizations.values()) {
-    const isLater = watermark !== null && watermark.asOf > asOf;
     if (phase === 'following') {
-      if (isLater && isSameInstant) exceptions.set(id, watermark);
-    } else if (isLater && !isSameInstant) exceptions.set(id, { ...watermark, asOf });
-    else exceptions.set(id, watermark ?? watermarkOfCurrent);
+      const own = (isSameInstant ? watermark : null) ?? watermarkFor(ofTick, id);
+      if (own.asOf !== asOf) exceptions.set(id, own);
+    } else if (watermark !== null && watermark.asOf > asOf && !isSameInstant) {
+      exceptions.set(id, { ...watermark, asOf });
+    } else exceptions.set(id, watermark ?? watermarkOfCurrent);
   }
   return exceptions;
 }
 
-/** Organizations that follow and are no exceptions of a published tick show the watermark of the tick. */
-function clearWatermarks(
-  organizations: Organizations,
-  exceptions: ReadonlyMap<bigint, Watermark>,
-): void {
+/** Organizations that follow show the watermark of the tick from a new instant on. */
+function clearWatermarks(organizations: Organizations): void {
   for (const organization of organizations.values()) {
-    if (organization.phase === 'following' && !exceptions.has(organization.id)) {
-      organization.watermark = null;
-    }
+    if (organization.phase === 'following') organization.watermark = null;
   }
 }

@@ -1,7 +1,7 @@
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import { streamChanges } from '../capture/changed-purchases.ts';
 import { noRecords, type Records } from '../capture/log-records.ts';
-import type { Watermark } from '../capture/watermark.ts';
+import { type Watermark, watermarkFor } from '../capture/watermark.ts';
 import { isFileDamage } from '../describe-failure.ts';
 import {
   damagedFiles,
@@ -56,7 +56,7 @@ export function selectOrganizations(
     if (total <= maxTickChanges) included.push(id);
     else {
       const phase = count <= maxTickChanges ? 'behind' : 'far behind';
-      leave(organization, phase, publication.tickWatermark, `${count} changes at once`);
+      leave(organization, phase, publication.watermarkOf(id), `${count} changes at once`);
     }
   }
   return included;
@@ -111,7 +111,9 @@ export async function publishChanges(
   const published = [...changes].filter(([id]) => !failures.has(id));
   const joined = joining.filter(({ id }) => !failures.has(id));
   const before = joined.map((organization) => ({ ...organization }));
-  for (const organization of joined) follow(organization, joinedWatermark);
+  for (const organization of joined) {
+    follow(organization, watermarkFor(joinedWatermark, organization.id));
+  }
   try {
     await publication.publish(watermark);
   } catch (error) {
@@ -137,7 +139,8 @@ async function withdraw(
   for (const id of appended) {
     const organization = organizations.get(id);
     if (organization === undefined) continue;
-    const { tick, tickWatermark } = publication;
+    const { tick } = publication;
+    const tickWatermark = publication.watermarkOf(id);
     await store.recover(id, tick).then(
       () => leave(organization, 'behind', tickWatermark, null),
       () => leave(organization, 'load required', tickWatermark, 'a batch could not be withdrawn'),
@@ -154,12 +157,12 @@ export function leaveAfter(
   const organization = organizations.get(id);
   if (organization === undefined) return;
   if (error instanceof TooManyBytesError) {
-    leave(organization, 'far behind', publication.tickWatermark, 'changes with much text');
+    leave(organization, 'far behind', publication.watermarkOf(id), 'changes with much text');
     return;
   }
   // Damaged files cannot be continued.
   const phase = isFileDamage(error) ? 'load required' : 'behind';
   const reason = isFileDamage(error) ? damagedFiles : null;
-  leave(organization, phase, publication.tickWatermark, reason);
+  leave(organization, phase, publication.watermarkOf(id), reason);
   onFailure(organization, error);
 }

@@ -51,14 +51,14 @@ async function beginHistory(
   { database, organizations, publication }: TickContext,
   { now, reason }: MissingChangesError,
 ): Promise<void> {
-  const { tickWatermark } = publication;
   const confirmed = await confirmSnapshot(database, now);
   for (const organization of organizations.values()) {
     if (organization.phase !== 'following') continue;
     // Ticks since may have published changes that the present history lacks.
     const joined = organization.watermark;
     const isOfHistory = joined !== null && whyOfOtherHistory(joined, now) === null;
-    leave(organization, isOfHistory ? 'behind' : 'load required', tickWatermark, reason);
+    const shown = publication.watermarkOf(organization.id);
+    leave(organization, isOfHistory ? 'behind' : 'load required', shown, reason);
   }
   await publication.publish(confirmed);
 }

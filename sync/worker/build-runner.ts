@@ -141,7 +141,7 @@ export function createBuildRunner(options: BuildRunnerOptions) {
             }
             await compacted.publish(
               publication.tick,
-              organization.watermark ?? publication.tickWatermark,
+              organization.watermark ?? publication.watermarkOf(organization.id),
             );
           });
           return noFailures;

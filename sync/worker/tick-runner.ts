@@ -115,7 +115,7 @@ export function createTickRunner(options: TickRunnerOptions) {
         result = await runTick(context());
         metrics.published(result.changes, result.bytes, performance.now() - polledAt);
       } else {
-        await current.publish(current.watermark, poll.asOf);
+        await current.publish(current.watermark, poll.asOf, poll.mapped ?? null);
       }
       // A poll counts once its tick is published: a store that cannot be written ends the count.
       lastPoll = { asOf: poll.asOf, at: polledAt };
@@ -162,8 +162,9 @@ export function createTickRunner(options: TickRunnerOptions) {
     pollAndPublish,
     joinDue,
     lastPoll: () => lastPoll,
-    /** The instant of the published tick; null before `start`. */
-    asOf: (): bigint | null => publication?.asOf ?? null,
+    /** The instant of the published tick for an organization that follows; null before `start`. */
+    asOf: (organizationId: bigint): bigint | null =>
+      publication?.watermarkOf(organizationId).asOf ?? null,
     /** Resolves when no publication runs or waits. */
     settled: (): Promise<void> => publications.onIdle(),
   };

@@ -212,7 +212,7 @@ export function createWorker(options: WorkerOptions): Worker {
         return {
           state: reportOf(organization).state,
           isException,
-          asOf: isException ? (watermark?.asOf ?? null) : ticks.asOf(),
+          asOf: isException ? (watermark?.asOf ?? null) : ticks.asOf(id),
           size: store.sizeOf(id),
         };
       }),

@@ -7,7 +7,7 @@ import type {
   QueuedRead,
   Versioned,
 } from '../../domain/purchase-engine.ts';
-import { claimedInstant } from '../../postgres/connection/claimed-instant.ts';
+import { claimedInstant, claimedInstantOf } from '../../postgres/connection/claimed-instant.ts';
 import {
   type Database,
   firstRow,
@@ -66,7 +66,7 @@ export function createPostgresEngine(
         return { result, asOf, version: null };
       };
       return queries.run({ organizationId, name: client }, signal, (either) =>
-        withInstant(database, work, either),
+        withInstant(database, organizationId, work, either),
       );
     };
 
@@ -81,6 +81,7 @@ export function createPostgresEngine(
       const { taken } = await withReadDeadline(signal, (either) =>
         withInstant(
           database,
+          organizationId,
           async (connection, readInstant) => {
             await lockTable(connection);
             const asOf = await readInstant();
@@ -93,12 +94,12 @@ export function createPostgresEngine(
       return taken;
     },
 
-    freshness: () => newestInstant(database),
+    freshness: () => newestInstant(database, null),
     version: async () => null,
 
-    async waitUntilFresh(_organizationId, instant, signal) {
+    async waitUntilFresh(organizationId, instant, signal) {
       for (;;) {
-        const ahead = instant - (await newestInstant(database, signal));
+        const ahead = instant - (await newestInstant(database, organizationId, signal));
         if (ahead <= 0n) return;
         // Only a standby, or an instant in the future of the server's clock, takes any time.
         const pauseMs = Math.min(maxPauseMs, Number(ahead / 1000n) + 1);
@@ -133,17 +134,23 @@ type SnapshotWork<Result> = (
  */
 const withInstant = <Result>(
   database: Database,
+  /** Null for the instant of all organizations that no mapping delays. */
+  organizationId: bigint | null,
   work: SnapshotWork<Result>,
   signal?: AbortSignal,
 ): Promise<Result> =>
   withConnection(
     database,
     async (connection) => {
+      const claimed =
+        organizationId === null
+          ? sql`select ${raw(claimedInstant)} as instant`
+          : claimedInstantOf(organizationId);
       const replayed = await firstRow<{ instant: bigint | null }>(connection, replayedInstant);
       const readInstant = async () => {
         const row = await firstRow<{ instant: bigint }>(
           connection,
-          sql`select least(${replayed?.instant}::bigint, ${raw(claimedInstant)}) as instant`,
+          sql`select least(${replayed?.instant}::bigint, instant) as instant from (${claimed}) as claimed`,
         );
         return row?.instant ?? 0n;
       };
@@ -152,8 +159,12 @@ const withInstant = <Result>(
     signal,
   );
 
-const newestInstant = (database: Database, signal?: AbortSignal): Promise<bigint> =>
-  withInstant(database, (_connection, readInstant) => readInstant(), signal);
+const newestInstant = (
+  database: Database,
+  organizationId: bigint | null,
+  signal?: AbortSignal,
+): Promise<bigint> =>
+  withInstant(database, organizationId, (_connection, readInstant) => readInstant(), signal);
 
 /**
  * Null on a primary. A standby that has replayed nothing shows the last checkpoint, which only then

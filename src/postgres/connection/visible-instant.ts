@@ -1,5 +1,6 @@
 import sql, { raw } from 'sql-template-tag';
 import { microsecondsOf } from '../lists/instants.ts';
+import { mappedInstant } from './claimed-instant.ts';
 import { type Database, withConnection } from './pool.ts';
 
 /** Beyond this, a transaction whose begin is not known may be missed. */
@@ -20,10 +21,10 @@ const oldestBegin = `
     (select min(prepared) - ${overlap} from pg_prepared_xacts where database = current_database())
   )`;
 
-const statement = sql`
+const statement = (organizationId: bigint) => sql`
     select ${raw(microsecondsOf('instant'))} as instant
     from (
-      select least((select as_of from mapping_state), case
+      select least(${mappedInstant(organizationId)}, case
         when pg_is_in_recovery() then coalesce(pg_last_xact_replay_timestamp(), 'epoch') - ${raw(overlap)}
         when pg_has_role('pg_read_all_stats', 'usage') then ${raw(oldestBegin)}
         else clock_timestamp() - ${raw(overlap)}
@@ -35,10 +36,14 @@ const statement = sql`
  * later statement cannot see. So rows that it cannot see have a later `updated_at`, if writers set
  * that to now(). Without the right to see other sessions, and on a standby, an hour ago.
  */
-export async function visibleInstant(database: Database, signal: AbortSignal): Promise<bigint> {
+export async function visibleInstant(
+  database: Database,
+  organizationId: bigint,
+  signal: AbortSignal,
+): Promise<bigint> {
   const { rows } = await withConnection(
     database,
-    (connection) => connection.query<{ instant: bigint }>(statement),
+    (connection) => connection.query<{ instant: bigint }>(statement(organizationId)),
     signal,
   );
   return (rows[0] as { instant: bigint }).instant;

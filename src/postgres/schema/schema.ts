@@ -41,6 +41,7 @@ export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
     'template_campaigns',
     'purchases',
     'mapping_state',
+    'mapped_organizations',
   ].map((table) => [table, 'select'] as const);
   const counted = { rate_limits: 'select, insert, update, delete' };
   return { ...Object.fromEntries(read), ...(rateLimitStore === 'postgres' ? counted : {}) };

@@ -35,7 +35,7 @@ export const customerExport = (services: Services): Route =>
       const list = customerList(query, organizationId);
       const { taken } = await withReadDeadline(signal, async (either) => {
         // Before the snapshot: whatever commits in between is later.
-        const asOf = await visibleInstant(database, either);
+        const asOf = await visibleInstant(database, organizationId, either);
         return withSnapshot(
           exportDatabase,
           (connection) =>

@@ -24,7 +24,7 @@ export const customers: ResourceRoutes = (services) => [
     showsInstant: true,
     handle: async ({ query, organizationId, signal }) => {
       // Before the page: whatever commits in between is later.
-      const asOf = await visibleInstant(services.database, signal);
+      const asOf = await visibleInstant(services.database, organizationId, signal);
       const list = customerList(query, organizationId);
       return { ...(await listRecords(services, customer, list, query, signal)), asOf };
     },
