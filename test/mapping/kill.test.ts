@@ -8,6 +8,7 @@ import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { createRandomSource, type RandomSource } from '../../src/seed/random-source.ts';
 import { startWorkers } from '../support/chaos/workers.ts';
 import { isConnectionLoss } from '../support/chaos/writers.ts';
+import { documentedFile } from '../support/documented-database.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
 import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';
@@ -32,7 +33,20 @@ const schema = `
     from store.orders;
   insert into mapping_sources (view, source, key) values
     ('mapped_customers', 'store.clients', 'id'), ('mapped_purchases', 'store.orders', 'id');
-  insert into organizations (name) values ('Shop')`;
+  insert into organizations (name) values ('Shop'), ('Explicit ids'), ('My shop')`;
+
+/** Writes organization 2 under ids of its own, some of which the mapping draws. */
+const writeExplicitly = `
+  with numbers as (
+    select (select last_value from customers_id_seq) + 2 as customer, (select last_value from purchases_id_seq) + n as purchase
+    from generate_series(1, 3) as n
+  ), customer as (
+    insert into customers (id, organization_id, name) select distinct customer, 2, 'Explicit' from numbers returning id
+  ), purchase as (
+    insert into purchases (id, organization_id, customer_id, purchase_value_in_cents)
+    select purchase, 2, customer.id, purchase from numbers, customer returning id
+  )
+  insert into explicit_rows select customer.id, purchase.id from customer, purchase`;
 
 /** Orders that are never changed again, by id, with an instant after their commit. */
 type Confirmed = Map<number, bigint>;
@@ -46,6 +60,9 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
   const postgres = await startPostgresServer(directory);
   onTestFinished(postgres.remove);
   await postgres.pool.query(schema);
+  await postgres.pool.query('create table explicit_rows (customer_id bigint, purchase_id bigint)');
+  await postgres.pool.query((await documentedFile('upsert-tables.sql')).replace(/^grant .*$/m, ''));
+  const upserts = await documentedFile('upserts.sql');
   await applyMapping(postgres.pool, await readMapping(postgres.pool), {
     acceptDeletions: false,
     onProgress: () => {},
@@ -79,6 +96,9 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
       ending.signal,
     ),
   );
+  const others = [writeExplicitly, upserts].map((statement) =>
+    writeDirectly(postgres, statement, ending.signal),
+  );
   const checking = check(engine, confirmed, ending.signal);
   const deadline = performance.now() + seconds * 1_000;
   while (performance.now() < deadline) {
@@ -88,7 +108,7 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
     else await postgres.killOneBackend().catch(() => {});
   }
   ending.abort();
-  await Promise.all(writing);
+  await Promise.all([...writing, ...others]);
   await expect
     .poll(
       () =>
@@ -107,13 +127,50 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
         .map(({ id, cents }) => `${id} ${cents}`)
         .sort(),
     );
+  const rowsOfOthers = await postgres.pool.query(
+    `select (select count(*)::int from explicit_rows) > 5 as "areMany",
+       array(select (customer_id, id, purchase_value_in_cents)::text from purchases where organization_id = 2 order by 1)
+         = array(select (customer_id, purchase_id, purchase_id)::text from explicit_rows order by 1) as explicit,
+       (select count(*)::int from customers where organization_id = 2)
+         = (select count(distinct customer_id)::int from explicit_rows) as customers,
+       array(select external_id || ' ' || purchase_value_in_cents from purchases
+         join purchase_numbers using (id, organization_id) where organization_id = 3 order by 1) as upserts,
+       (select count(*)::int from purchases where organization_id = 3) as purchases`,
+  );
+  expect(rowsOfOthers.rows).toEqual([
+    {
+      areMany: true,
+      explicit: true,
+      customers: true,
+      upserts: ['o-1 9900', 'o-2 4500'],
+      purchases: 2,
+    },
+  ]);
   const { rows } = await postgres.pool.query(
-    `select (select count(*) from customers where name is not null) = (select count(*) from store.clients) as "areEqual",
+    `select (select count(*) from customers where organization_id = 1 and name is not null) = (select count(*) from store.clients) as "areEqual",
        (select count(*)::int from mapping_failures) as failures`,
   );
   expect(rows).toEqual([{ areEqual: true, failures: 0 }]);
   expect(unexpected).toBe('');
 });
+
+/** Repeats a statement of another writer. */
+async function writeDirectly(
+  { pool }: PostgresServer,
+  statement: string,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(50);
+    await pool.query(`rollback; ${statement}`).catch((error) => {
+      // The mapping may have drawn the id.
+      const isExpected =
+        isConnectionLoss(error) ||
+        (error instanceof pg.DatabaseError && /^(23505|40P01|40001)$/.test(error.code ?? ''));
+      if (!isExpected) throw error;
+    });
+  }
+}
 
 type Engine = Awaited<ReturnType<typeof createTestDuckDBEngine>>;
 
