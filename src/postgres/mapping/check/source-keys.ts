@@ -95,17 +95,21 @@ async function castKeys(
   readonly failure: string | null;
 }> {
   for (const limit of [triedRows, maxTriedRows]) {
-    const { rows } = await connection.query<{
-      keys: readonly string[];
-      possible: readonly string[];
-    }>(
-      `select array_agg(key) as keys, keys_of_type(array_agg(key), $1::regtype) as possible
+    const read = await attempt(connection, () =>
+      connection.query<{
+        keys: readonly string[];
+        possible: readonly string[];
+      }>(
+        `select array_agg(key) as keys, keys_of_type(array_agg(key), $1::regtype) as possible
        from (select distinct mapped_key::text as key
          ${keysFrom(source.key, name, `(select * from ${name} limit ${limit})`)}
          where mapped_key is not null) as keys`,
-      [keyType],
+        [keyType],
+      ),
     );
-    const { keys, possible } = rows[0] ?? {};
+    // A later row may fail, which is a finding of the view.
+    if (read instanceof Error) break;
+    const { keys, possible } = read.rows[0] ?? {};
     if (keys == null || keys[0] === undefined) return { keys: 0, possible: 0, failure: null };
     if (possible != null && possible.length > 0) {
       return { keys: keys.length, possible: possible.length, failure: null };
