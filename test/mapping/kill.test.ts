@@ -63,6 +63,8 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
   await postgres.pool.query('create table explicit_rows (customer_id bigint, purchase_id bigint)');
   await postgres.pool.query((await documentedFile('upsert-tables.sql')).replace(/^grant .*$/m, ''));
   const upserts = await documentedFile('upserts.sql');
+  // Its numbers are drawn before another writer uses the next ids.
+  await postgres.pool.query(upserts);
   await applyMapping(postgres.pool, await readMapping(postgres.pool), {
     acceptDeletions: false,
     onProgress: () => {},
