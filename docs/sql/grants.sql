@@ -8,9 +8,9 @@ revoke all on all sequences in schema shop from shop_api, shop_worker, shop_writ
 -- The version of the schema, which every command compares with its own.
 grant select on schema_migrations to shop_api, shop_worker, shop_writer;
 grant select on organizations, api_keys, customers, segments, segment_customers, tags, customer_tags,
-  attributes, flows, email_campaigns, template_campaigns, purchases, mapping_state to shop_api;
+  attributes, flows, email_campaigns, template_campaigns, purchases, mapping_state, mapped_organizations to shop_api;
 grant select on organizations, purchases, mapping_state, mapping_changes, mapping_failures,
-  mapping_held_deletions to shop_worker;
+  mapping_held_deletions, mapped_organizations to shop_worker;
 grant select, insert, delete on purchase_changes to shop_worker;
 grant select, insert, update, delete on purchase_change_pruning, purchase_change_readers to shop_worker;
 grant select, insert, update, delete on organizations, api_keys, customers, segments,

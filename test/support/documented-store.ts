@@ -46,7 +46,7 @@ export async function prepareMapping(as: As): Promise<void> {
 }
 
 /** As `npm run mapping -- triggers`. */
-export const createTriggers = async (as: As): Promise<void> =>
+export const createTriggers = async (as: As): Promise<string[]> =>
   createObjects(
     as('migrations'),
     await readMapping(as('migrations')),

@@ -17,7 +17,8 @@ const resources = ['organizations', 'api_keys', 'customers', 'segments', 'tags',
 const campaigns = ['flows', 'email_campaigns', 'template_campaigns'];
 const writtenByUser = [...resources, ...links, ...campaigns, 'purchases'];
 const sequences = ['customers_id_seq', 'purchases_id_seq'];
-const numbers = ['customer_numbers', 'purchase_numbers'];
+const numbers = ['mapped_customer_numbers', 'mapped_purchase_numbers'];
+const upsertNumbers = ['customer_numbers', 'purchase_numbers'];
 
 /**
  * Each right of each role in the service's schema. SECURITY.md has the same table, docs/sql grants these
@@ -27,7 +28,7 @@ export const roleRights: readonly RoleRight[] = [
   {
     role: 'api',
     rights: 'select',
-    on: ['schema_migrations', ...writtenByUser, 'mapping_state'],
+    on: ['schema_migrations', ...writtenByUser, 'mapping_state', 'mapped_organizations'],
     for: null,
   },
   { role: 'api', rights: written, on: ['rate_limits'], for: 'an option' },
@@ -37,7 +38,7 @@ export const roleRights: readonly RoleRight[] = [
     rights: 'select',
     on: [
       ...['schema_migrations', 'organizations', 'purchases', 'mapping_state', 'mapping_changes'],
-      ...['mapping_failures', 'mapping_held_deletions'],
+      ...['mapping_failures', 'mapping_held_deletions', 'mapped_organizations'],
     ],
     for: null,
   },
@@ -61,15 +62,16 @@ export const roleRights: readonly RoleRight[] = [
     role: 'worker',
     rights: written,
     on: [
-      ...['customers', 'purchases', ...numbers],
+      ...['customers', 'purchases'],
       ...['mapped_organizations', 'mapping_failures', 'mapping_held_deletions'],
     ],
     for: 'a mapping',
   },
+  { role: 'worker', rights: 'select, insert, update', on: numbers, for: 'a mapping' },
   { role: 'worker', rights: 'usage', on: sequences, for: 'a mapping' },
   { role: 'writer', rights: 'select', on: ['schema_migrations'], for: null },
   { role: 'writer', rights: written, on: writtenByUser, for: null },
-  { role: 'writer', rights: written, on: numbers, for: 'upserts' },
+  { role: 'writer', rights: written, on: upsertNumbers, for: 'upserts' },
   { role: 'writer', rights: 'usage', on: sequences, for: 'upserts' },
   { role: 'public', rights: 'insert', on: ['mapping_changes'], for: 'a mapping' },
 ];

@@ -16,4 +16,6 @@ export const releasedMigrations: Readonly<Record<string, readonly [string, ...st
   '008.do.mapping.sql': ['bc4334cf6eb76a477cd39d5b847d7baa'],
   '009.do.mapping-rows.sql': ['f10b58f8355bd0274f946cb6fc41a3cd'],
   '010.do.mapping-queue.sql': ['83064be77b9835b78763da64f334306e'],
+  '011.do.mapped-numbers.sql': ['bf3b977b581c86db8169a28f43b425d6'],
+  '012.do.mapped-keys.sql': ['60ae84dbb9a0937ac0df0cf9efdcf5ac'],
 };
