@@ -6,7 +6,6 @@ import type { ClickHouseEngine } from './engines/clickhouse/engine.ts';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
 import { createFallbackEngine } from './engines/fallback-engine.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
-import type { QueryQueueOptions } from './engines/query-queue.ts';
 import { createExportWriters } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
 import { mcp } from './mcp/routes.ts';
@@ -15,6 +14,7 @@ import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
 import { page } from './page/routes.ts';
 import { createPool } from './postgres/connection/pool.ts';
+import { createPostgresQueryPool } from './postgres/connection/query-pool.ts';
 import type { DatabaseNeeds } from './postgres/connection/require-database.ts';
 import { apiRights } from './postgres/schema/schema.ts';
 import { withFileAdvice } from './process/file-advice.ts';
@@ -31,6 +31,8 @@ import { OperatorError } from './process/operator-error.ts';
 import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
 import { createChangeFeed } from './purchase-store/feed/change-feed.ts';
 import { createTickReader } from './purchase-store/ticks/published-tick.ts';
+import type { QueryQueueOptions } from './queue/query-queue.ts';
+import { createTurnQueue } from './queue/turn-queue.ts';
 import { resources } from './resources/resources.ts';
 import { apiMemory } from './settings/memory-needs.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings/settings.ts';
@@ -44,6 +46,12 @@ type Server = {
 
 /** For queries without a generation. Few, so that key checks are not slowed down. */
 const fallbackConnections = 4;
+
+/**
+ * One organization has at most this share of the connections for lists. A search takes a processor of Postgres
+ * for tens of milliseconds, and key checks need processors too.
+ */
+const listShare = 4;
 
 /** For the newest generations in ClickHouse, which each request reads. */
 const generationConnections = 16;
@@ -98,17 +106,27 @@ export async function startServer(
       ),
   });
   const registry = settings.metricsListen === null ? null : createRegistry();
-  const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
   const clickhouse = await openClickHouseEngine(settings, queue);
   // With ClickHouse, the worker does not update files, so their age has no meaning.
   const oldestServed = () =>
     clickhouse === null
       ? duckdb.current().organizations.state().oldest
       : clickhouse.requested.oldest();
+  const lists = createPostgresQueryPool(database, {
+    ...queue,
+    concurrency: databasePoolSize,
+    concurrencyPerOrganization: Math.ceil(databasePoolSize / listShare),
+  });
   const postgres = createPostgresEngine(fallbackDatabase, {
     ...queue,
     concurrency: fallbackConnections,
   });
+  const keyTurns = createTurnQueue(databasePoolSize);
+  const pools = {
+    keys: { database: keyDatabase, waiting: () => keyTurns.size },
+    lists: { database, waiting: () => lists.state().waiting },
+    purchases: { database: fallbackDatabase, waiting: () => postgres.queries.state().waiting },
+  };
   const state = { duckdb, clickhouse, postgres, oldestServed, pools };
   const metrics = registry && createApiMetrics(registry, state);
   const withFiles = createFallbackEngine(duckdb, postgres, metrics?.onFallback);
@@ -133,7 +151,7 @@ export async function startServer(
     resources,
     keyRoutes: mcp,
     services: {
-      database,
+      postgres: lists,
       exportDatabase: fallbackDatabase,
       purchases,
       changes,
@@ -144,6 +162,7 @@ export async function startServer(
       },
     },
     keyDatabase,
+    keyTurns,
     log,
     oldestTickAsOf: () => oldestServed()?.tickAsOf ?? null,
     ...(clickhouse && { findStoreProblem: clickhouse.findProblem }),
@@ -156,7 +175,8 @@ export async function startServer(
     await listener?.close();
     changes?.close();
     await purchases.close();
-    await Promise.all(Object.values(pools).map((pool) => pool.end()));
+    await lists.close();
+    await Promise.all(Object.values(pools).map(({ database }) => database.end()));
   };
   // Other clients of Postgres may take all its connections later. A failure does not matter.
   await Promise.allSettled([keyDatabase, database].map((pool) => pool.query('select')));

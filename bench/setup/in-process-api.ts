@@ -2,6 +2,7 @@ import { pino } from 'pino';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import { createPostgresQueryPool } from '../../src/postgres/connection/query-pool.ts';
 import { createChangeFeed } from '../../src/purchase-store/feed/change-feed.ts';
 import { createTickReader } from '../../src/purchase-store/ticks/published-tick.ts';
 import { resources } from '../../src/resources/resources.ts';
@@ -23,7 +24,7 @@ export function createInProcessApi(
     resources,
     keyDatabase: database,
     services: {
-      database,
+      postgres: createPostgresQueryPool(database),
       exportDatabase: database,
       purchases,
       changes: createChangeFeed({ dataDirectory, ticks, onError() {} }),

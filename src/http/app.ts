@@ -9,6 +9,7 @@ import Fastify, {
 } from 'fastify';
 import type { Database } from '../postgres/connection/pool.ts';
 import { apiRights } from '../postgres/schema/schema.ts';
+import type { TurnQueue } from '../queue/turn-queue.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
 import { createKeyUses } from './auth/key-uses.ts';
@@ -52,6 +53,8 @@ export type AppOptions = Settings & {
   /** For key checks only, so that slow lists cannot occupy its connections. */
   readonly keyDatabase: Database;
   readonly log: FastifyBaseLogger;
+  /** The queue of key checks. */
+  readonly keyTurns?: TurnQueue;
   readonly observer?: HttpObserver;
   /** The earliest tick of a worker whose organizations are served; null if no files are read. */
   readonly oldestTickAsOf?: () => bigint | null;
@@ -68,7 +71,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   const freshness = createMinimumFreshness(options.freshnessWaitMs);
   const waiting = createWaitingRequests();
   const keyUses = createKeyUses(options.keyDatabase, log);
-  const authorize = createAuthorize(options.keyDatabase, options, { keyUses, observer });
+  const { keyTurns } = options;
+  const authorize = createAuthorize(options.keyDatabase, options, { keyUses, observer, keyTurns });
   const failures = { observer, outages: createOutageLog(log) };
   const app = Fastify(serverOptions(options, authorize, failures));
   addHooks(app, options.corsOrigins, observer);

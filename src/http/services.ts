@@ -2,6 +2,7 @@ import type { ChangeFeed } from '../domain/purchase-changes.ts';
 import type { ExportSource, PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { Database } from '../postgres/connection/pool.ts';
+import type { PostgresQueryPool } from '../postgres/connection/query-pool.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
 import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
 import type { Table, TableBatch } from './formats/table.ts';
@@ -30,8 +31,8 @@ type TableRows = { readonly table: Table; readonly batches: AsyncIterable<TableB
 
 /** The dependencies of resources. */
 export type Services = ExportWriters & {
-  /** The operational Postgres. */
-  readonly database: Database;
+  /** Reads the operational Postgres. */
+  readonly postgres: Pick<PostgresQueryPool, 'run'>;
   /** The same Postgres. An export occupies a connection until all of its rows are read. */
   readonly exportDatabase: Database;
   readonly purchases: PurchaseEngine;

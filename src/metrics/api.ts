@@ -16,8 +16,13 @@ export type ApiState = {
   readonly postgres: Pick<PostgresEngine, 'queries'>;
   /** The earliest instants of the organizations that are served; null if none are. */
   readonly oldestServed: () => ServedInstants | null;
-  /** The connection pools by what they serve. */
-  readonly pools: Readonly<Record<'keys' | 'lists' | 'purchases', Database>>;
+  /** The connection pools by what they serve, and the requests that wait in the queue of each. */
+  readonly pools: Readonly<
+    Record<
+      'keys' | 'lists' | 'purchases',
+      { readonly database: Database; readonly waiting: () => number }
+    >
+  >;
 };
 
 type ApiMetrics = {
@@ -157,17 +162,28 @@ function addState(
     },
   );
   addGauge(registry, 'crm_postgres_connections', 'Connections to Postgres', ['pool', 'state'], () =>
-    Object.entries(pools).flatMap(([pool, { idleCount, totalCount }]) => [
-      [{ pool, state: 'idle' }, idleCount],
-      [{ pool, state: 'busy' }, totalCount - idleCount],
-    ]),
+    Object.entries(pools).flatMap(
+      ([
+        pool,
+        {
+          database: { idleCount, totalCount },
+        },
+      ]) => [
+        [{ pool, state: 'idle' }, idleCount],
+        [{ pool, state: 'busy' }, totalCount - idleCount],
+      ],
+    ),
   );
   addGauge(
     registry,
     'crm_postgres_waiting_requests',
     'Requests that wait for a connection to Postgres',
     ['pool'],
-    () => Object.entries(pools).map(([pool, { waitingCount }]) => [{ pool }, waitingCount]),
+    () =>
+      Object.entries(pools).map(([pool, { database, waiting }]) => [
+        { pool },
+        database.waitingCount + waiting(),
+      ]),
   );
   addDuckDBMemory(registry, () => duckdb.current().instance);
 }

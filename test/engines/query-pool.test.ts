@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 import { QueryTimeoutError, QueueFullError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createQueryPool } from '../../src/engines/duckdb/serving/query-pool.ts';
-import type { QueryQueueOptions } from '../../src/engines/query-queue.ts';
+import type { QueryQueueOptions } from '../../src/queue/query-queue.ts';
 import { test } from '../support/fixtures.ts';
 
 // Runs for years.

@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import type { LightMyRequestResponse } from 'fastify';
 import { describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createPool } from '../../src/postgres/connection/pool.ts';
+import { createPostgresQueryPool } from '../../src/postgres/connection/query-pool.ts';
+import { createTurnQueue } from '../../src/queue/turn-queue.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
@@ -120,6 +124,107 @@ describe('a key whose queries wait for Postgres', () => {
     await api.close();
     await engine.close();
     await pool.end();
+  });
+});
+
+describe('a key whose lists wait for Postgres', () => {
+  it('leaves connections to other organizations, and no request after a disconnect', async ({
+    database,
+    newDirectory,
+    newShop,
+    otherShop,
+    onTestFinished,
+  }) => {
+    const lists = createPool(database.url, { max: 4, applicationName: 'lists' });
+    const limits = { queueLimit: 20, queueLimitPerClient: 10, timeoutMs: 60_000 };
+    const postgres = createPostgresQueryPool(lists, {
+      ...{ concurrency: 4, concurrencyPerOrganization: 1 },
+      ...limits,
+    });
+    const services = testServices(database.pool, createPostgresEngine(database.pool));
+    const api = await createTestApi(database.pool, newDirectory, {
+      services: { ...services, postgres },
+    });
+    const unlock = await lockTables(database.pool, 'customers');
+    onTestFinished(async () => {
+      await unlock();
+      await api.close();
+      await lists.end();
+    });
+    const client = new AbortController();
+    const paths = ['/v1/customers?q=silva', '/v1/customers/cus_mBxLDNpBEZ6W', '/v1/customers'];
+    const flood = paths.map((url) =>
+      api.app
+        .inject({
+          url,
+          headers: { authorization: `Bearer ${newShop.secret}` },
+          signal: client.signal,
+        })
+        .catch((error: Error) => error.name),
+    );
+    const until = async (state: { running: number; waiting: number }) => {
+      while (!isDeepStrictEqual(postgres.state(), state)) await sleep(5);
+    };
+    await until({ running: 1, waiting: 2 });
+    for (const path of ['/v1/tags', '/v1/segments', '/v1/flows', '/v1/email-campaigns']) {
+      expect((await api.get(path, otherShop.secret)).statusCode).toBe(200);
+    }
+    client.abort();
+    await until({ running: 0, waiting: 0 });
+    expect(await Promise.all(flood)).toEqual(paths.map(() => 'AbortError'));
+  });
+
+  it('is refused with 429 beyond the queue limit', async ({
+    database,
+    newDirectory,
+    newShop: { secret },
+    onTestFinished,
+  }) => {
+    const limits = { queueLimit: 2, queueLimitPerClient: 1, timeoutMs: 60_000 };
+    const postgres = createPostgresQueryPool(database.pool, { concurrency: 1, ...limits });
+    const services = testServices(database.pool, createPostgresEngine(database.pool));
+    const api = await createTestApi(database.pool, newDirectory, {
+      services: { ...services, postgres },
+    });
+    const unlock = await lockTables(database.pool, 'tags');
+    onTestFinished(() => api.close());
+    const [first, second, third] = ['running', 'waiting', 'refused'].map(() =>
+      api.get('/v1/tags', secret),
+    );
+    const refused = await Promise.race([first, second, third]);
+    expect(expectRefusal(refused as LightMyRequestResponse, 'rate_limited').retry_after).toBe(1);
+    await unlock();
+    const statuses = [first, second, third].map(async (response) => (await response)?.statusCode);
+    expect((await Promise.all(statuses)).sort()).toEqual([200, 200, 429]);
+  });
+});
+
+describe('a key whose checks wait for Postgres', () => {
+  it('takes turns with the checks of other keys', async ({
+    database,
+    newDirectory,
+    newShop,
+    otherShop,
+  }) => {
+    const keyDatabase = createPool(database.url, { max: 1, applicationName: 'keys' });
+    const keyTurns = createTurnQueue(1);
+    const api = await createTestApi(database.pool, newDirectory, { keyDatabase, keyTurns });
+    const unlock = await lockTables(database.pool, 'organizations');
+    const responded: string[] = [];
+    const get = async (name: string, secret: string) => {
+      expect((await api.get('/v1/me', secret)).statusCode).toBe(200);
+      responded.push(name);
+    };
+    const requests = [
+      ...Array.from({ length: 20 }, () => get('busy', newShop.secret)),
+      get('other', otherShop.secret),
+    ];
+    while (keyTurns.size < requests.length - 1) await sleep(5);
+    await unlock();
+    await Promise.all(requests);
+    expect(responded.indexOf('other')).toBeLessThan(4);
+    await api.close();
+    await keyDatabase.end();
   });
 });
 

@@ -33,7 +33,8 @@ export async function createTestApi(
   const ticks = createTickReader(dataDirectory);
   const duckdb = await createTestDuckDBEngine(dataDirectory, { ticks });
   const oldestServed = () => duckdb.current().organizations.state().oldest;
-  const pools = { keys: database, lists: database, purchases: database };
+  const pool = { database, waiting: () => 0 };
+  const pools = { keys: pool, lists: pool, purchases: pool };
   const registry = new Registry();
   const postgres = createPostgresEngine(database);
   const state = { duckdb, clickhouse: null, postgres, oldestServed, pools };

@@ -154,7 +154,7 @@ export function createCheckedApp(
     databaseSilenceMs: 30_000,
     resources,
     keyRoutes: mcp,
-    keyDatabase: options.services.database,
+    keyDatabase: options.services.exportDatabase,
     log: createRecordedLog(),
     ...options,
   });

@@ -4,6 +4,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createExportWriters } from '../../src/exports/export-process.ts';
 import type { Services } from '../../src/http/services.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import { createPostgresQueryPool } from '../../src/postgres/connection/query-pool.ts';
 import { createTestChangeFeed } from './engines.ts';
 
 const writers = createExportWriters({
@@ -20,7 +21,7 @@ export function testServices(
   changes: ChangeFeed = createTestChangeFeed(tmpdir()),
 ): Services {
   return {
-    database,
+    postgres: createPostgresQueryPool(database),
     exportDatabase: database,
     purchases,
     changes,

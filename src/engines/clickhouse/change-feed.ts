@@ -11,7 +11,7 @@ import {
 import { createWaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createWaiters, type Waiter } from '../../domain/waiters.ts';
 import { newestTick } from '../../purchase-store/ticks/published-tick.ts';
-import type { QueryQueue } from '../query-queue.ts';
+import type { QueryQueue } from '../../queue/query-queue.ts';
 import type { ClickHouse } from './client.ts';
 import type { FindGeneration, LoadGeneration } from './generation.ts';
 import { readPurchase } from './list.ts';

@@ -10,8 +10,12 @@ import {
 } from '../../domain/purchase-engine.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { servedSourceOf } from '../../purchase-store/ticks/organization-watermark.ts';
+import {
+  createQueryQueue,
+  type QueryQueue,
+  type QueryQueueOptions,
+} from '../../queue/query-queue.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { createChangeFeed } from './change-feed.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import { type FindGeneration, type LoadGeneration, newestGeneration } from './generation.ts';

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import type {
   PurchaseEngine,
@@ -9,14 +8,19 @@ import type {
 } from '../../domain/purchase-engine.ts';
 import { claimedInstant, claimedInstantOf } from '../../postgres/connection/claimed-instant.ts';
 import {
+  type Connection,
   type Database,
   firstRow,
   inSnapshot,
   withConnection,
 } from '../../postgres/connection/pool.ts';
+import {
+  createPostgresQueryPool,
+  type PostgresQueryPool,
+} from '../../postgres/connection/query-pool.ts';
 import { untilRead, withReadDeadline } from '../../postgres/connection/read-ahead.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
-import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
+import type { QueryQueueOptions } from '../../queue/query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseCohorts, purchaseReport } from './report.ts';
 import { purchaseStats } from './stats.ts';
@@ -25,16 +29,7 @@ import { purchaseTimeSeries } from './time-series.ts';
 const maxPauseMs = 1_000;
 
 export type PostgresEngine = PurchaseEngine & {
-  readonly queries: Pick<QueryQueue, 'state'>;
-};
-
-/** The caller's pool alone bounds queries. */
-const unbounded: QueryQueueOptions = {
-  concurrency: Number.POSITIVE_INFINITY,
-  queueLimit: 0,
-  queueLimitPerClient: 0,
-  // The maximum of a timer.
-  timeoutMs: 2 ** 31 - 1,
+  readonly queries: Pick<PostgresQueryPool, 'state'>;
 };
 
 /**
@@ -46,13 +41,13 @@ const unbounded: QueryQueueOptions = {
  */
 export function createPostgresEngine(
   database: Database,
-  options: QueryQueueOptions = unbounded,
+  options?: QueryQueueOptions,
 ): PostgresEngine {
-  const queries = createQueryQueue(options);
+  const queries = createPostgresQueryPool(database, options);
   const queued =
     <Query, Result>(
       read: (
-        connection: pg.ClientBase,
+        connection: Connection,
         organizationId: bigint,
         query: Query,
         asOf: bigint,
@@ -65,8 +60,8 @@ export function createPostgresEngine(
         const result = await read(connection, organizationId, query, asOf);
         return { result, asOf, version: null };
       };
-      return queries.run({ organizationId, name: client }, signal, (either) =>
-        withInstant(database, organizationId, work, either),
+      return queries.run({ organizationId, name: client }, signal, (connection) =>
+        withInstant(connection, organizationId, work),
       );
     };
 
@@ -79,15 +74,15 @@ export function createPostgresEngine(
     cohorts: queued(purchaseCohorts),
     async export(organizationId, filters, take, signal) {
       const { taken } = await withReadDeadline(signal, (either) =>
-        withInstant(
+        withConnection(
           database,
-          organizationId,
-          async (connection, readInstant) => {
-            await lockTable(connection);
-            const asOf = await readInstant();
-            const all = exportPurchases(connection, organizationId, filters, either);
-            return untilRead(all, (purchases) => take({ result: { purchases }, asOf }, either));
-          },
+          (connection) =>
+            withInstant(connection, organizationId, async (_same, readInstant) => {
+              await lockTable(connection);
+              const asOf = await readInstant();
+              const all = exportPurchases(connection, organizationId, filters, either);
+              return untilRead(all, (purchases) => take({ result: { purchases }, asOf }, either));
+            }),
           either,
         ),
       );
@@ -118,53 +113,51 @@ export function createPostgresEngine(
 }
 
 /** Precedes the snapshot: a snapshot older than a TRUNCATE or a rewriting ALTER TABLE sees no rows. */
-async function lockTable(connection: pg.ClientBase): Promise<void> {
+async function lockTable(connection: Connection): Promise<void> {
   await connection.query('lock table purchases in access share mode');
 }
 
 type SnapshotWork<Result> = (
-  connection: pg.ClientBase,
+  connection: Connection,
   /** Reads the instant whose changes the snapshot shows. */
   readInstant: () => Promise<bigint>,
 ) => Promise<Result>;
 
 /**
- * Runs `work` in a snapshot. A primary shows all changes from before the transaction. A standby
+ * Runs `work` in a snapshot of a connection. A primary shows all changes from before the transaction. A standby
  * shows those that it had replayed before, whatever its clock says.
  */
-const withInstant = <Result>(
-  database: Database,
+async function withInstant<Result>(
+  connection: Connection,
   /** Null for the instant of all organizations that no mapping delays. */
   organizationId: bigint | null,
   work: SnapshotWork<Result>,
-  signal?: AbortSignal,
-): Promise<Result> =>
-  withConnection(
-    database,
-    async (connection) => {
-      const claimed =
-        organizationId === null
-          ? sql`select ${raw(claimedInstant)} as instant`
-          : claimedInstantOf(organizationId);
-      const replayed = await firstRow<{ instant: bigint | null }>(connection, replayedInstant);
-      const readInstant = async () => {
-        const row = await firstRow<{ instant: bigint }>(
-          connection,
-          sql`select least(${replayed?.instant}::bigint, instant) as instant from (${claimed}) as claimed`,
-        );
-        return row?.instant ?? 0n;
-      };
-      return inSnapshot(connection, () => work(connection, readInstant));
-    },
-    signal,
-  );
+): Promise<Result> {
+  const claimed =
+    organizationId === null
+      ? sql`select ${raw(claimedInstant)} as instant`
+      : claimedInstantOf(organizationId);
+  const replayed = await firstRow<{ instant: bigint | null }>(connection, replayedInstant);
+  const readInstant = async () => {
+    const row = await firstRow<{ instant: bigint }>(
+      connection,
+      sql`select least(${replayed?.instant}::bigint, instant) as instant from (${claimed}) as claimed`,
+    );
+    return row?.instant ?? 0n;
+  };
+  return inSnapshot(connection, () => work(connection, readInstant));
+}
 
 const newestInstant = (
   database: Database,
   organizationId: bigint | null,
   signal?: AbortSignal,
 ): Promise<bigint> =>
-  withInstant(database, organizationId, (_connection, readInstant) => readInstant(), signal);
+  withConnection(
+    database,
+    (connection) => withInstant(connection, organizationId, (_same, readInstant) => readInstant()),
+    signal,
+  );
 
 /**
  * Null on a primary. A standby that has replayed nothing shows the last checkpoint, which only then

@@ -7,6 +7,7 @@ import {
 } from '../../postgres/keys/api-keys.ts';
 import { secretHash } from '../../postgres/keys/key-secret.ts';
 import type { Usage } from '../../postgres/keys/rate-limits.ts';
+import { createTurnQueue, type TurnQueue } from '../../queue/turn-queue.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { clientNetwork } from '../client-network.ts';
 import type { HttpObserver } from '../observer.ts';
@@ -38,7 +39,8 @@ type KeySettings = Pick<
 
 /**
  * Checks a request's key (section 5) and counts the request. Each check is one statement in
- * Postgres, so a revoked key is refused at once.
+ * Postgres, so a revoked key is refused at once. Keys take turns: a thousand requests of one key delay
+ * the check of another by one check.
  */
 export function createKeyCheck(
   database: Database,
@@ -48,6 +50,7 @@ export function createKeyCheck(
     databaseSilenceMs,
   }: Omit<KeySettings, 'failedKeysPerMinute'>,
 ): KeyCheck {
+  turns: TurnQueue = createTurnQueue(database.options.max),
   const findAndCount =
     rateLimitStore === 'postgres'
       ? (hash: Buffer) => findCredentialAndCount(database, hash, windowMs)
@@ -56,7 +59,11 @@ export function createKeyCheck(
     const secret = bearer.exec(authorizationOf(request))?.[1];
     const hash = secret === undefined ? null : secretHash(secret);
     if (hash === null) return null;
-    return waitForPostgres(database, findAndCount(hash), databaseSilenceMs);
+    const waiting = new AbortController();
+    const options = { turn: hash.toString('base64'), signal: waiting.signal };
+    const check = turns.add(() => findAndCount(hash), options);
+    // A check that nobody waits for leaves the queue.
+    return waitForPostgres(database, check, databaseSilenceMs).finally(() => waiting.abort());
   };
 }
 
@@ -87,12 +94,14 @@ export function createAuthorize(
     keyUses,
     observer,
   }: {
+    keyTurns,
     readonly keyUses: Pick<KeyUses, 'add'>;
     readonly observer: HttpObserver | undefined;
   },
+    readonly keyTurns: TurnQueue | undefined;
 ): Authorize {
   const { rateLimitPerMinute, failedKeysPerMinute, rateLimitStore, databaseSilenceMs } = settings;
-  const checkKey = createKeyCheck(database, settings);
+  const checkKey = createKeyCheck(database, settings, keyTurns);
   const countFailedKey = createCounter({
     name: 'failed keys',
     perMinute: failedKeysPerMinute,

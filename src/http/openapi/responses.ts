@@ -182,7 +182,7 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   },
   rate_limited: {
     description:
-      "The key's request limit is exceeded, the queue of purchase queries is full, a query took too " +
+      "The key's request limit is exceeded, the queue of queries is full, a query took too " +
       'long, the maximum number of exports is running, the clients of the key have not read their ' +
       'earlier responses, too many of its requests wait for changes, or too many requests without a ' +
       'valid key came from the address (without ' +

@@ -95,7 +95,7 @@ function publicError(error: unknown): ApiError {
   if (error instanceof QueueFullError) {
     // A slot becomes free when a query ends.
     const details = { retryAfter: 1, limit: 'query_queue' } as const;
-    return new ApiError('rate_limited', 'Too many purchase queries are in the queue.', details);
+    return new ApiError('rate_limited', 'Too many queries are in the queue.', details);
   }
   if (error instanceof QueryTimeoutError || isCanceledByPostgres(error)) {
     const details = { retryAfter: 5, limit: 'query_time' } as const;

@@ -1,7 +1,7 @@
 import sql, { raw } from 'sql-template-tag';
 import { microsecondsOf } from '../lists/instants.ts';
 import { mappedInstant } from './claimed-instant.ts';
-import { type Database, withConnection } from './pool.ts';
+import type { Connection } from './pool.ts';
 
 /** Beyond this, a transaction whose begin is not known may be missed. */
 const overlap = "interval '1 hour'";
@@ -37,14 +37,9 @@ const statement = (organizationId: bigint) => sql`
  * that to now(). Without the right to see other sessions, and on a standby, an hour ago.
  */
 export async function visibleInstant(
-  database: Database,
+  connection: Connection,
   organizationId: bigint,
-  signal: AbortSignal,
 ): Promise<bigint> {
-  const { rows } = await withConnection(
-    database,
-    (connection) => connection.query<{ instant: bigint }>(statement(organizationId)),
-    signal,
-  );
+  const { rows } = await connection.query<{ instant: bigint }>(statement(organizationId));
   return (rows[0] as { instant: bigint }).instant;
 }

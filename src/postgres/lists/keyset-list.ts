@@ -12,7 +12,7 @@ export const byUpdate: KeysetOrder = { column: 'updated_at', type: 'timestamptz'
 export const byTotalSpent: KeysetOrder = { column: 'total_spent_in_cents', type: 'bigint' };
 
 /** `end` is the last row and its position, if there is a next page; otherwise null. */
-type KeysetPage<Row> = {
+export type KeysetPage<Row> = {
   readonly rows: readonly Row[];
   readonly end: { readonly id: bigint; readonly position: bigint } | null;
 };

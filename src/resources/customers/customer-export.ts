@@ -3,7 +3,7 @@ import { exportFormatNames } from '../../http/formats/negotiation.ts';
 import { formatParameters } from '../../http/request/format-parameters.ts';
 import { type Route, route } from '../../http/route.ts';
 import type { Services } from '../../http/services.ts';
-import { withSnapshot } from '../../postgres/connection/pool.ts';
+import { inSnapshot, withConnection } from '../../postgres/connection/pool.ts';
 import { untilRead, withReadDeadline } from '../../postgres/connection/read-ahead.ts';
 import { visibleInstant } from '../../postgres/connection/visible-instant.ts';
 import { recordBatches, recordTable } from '../record/record-table.ts';
@@ -31,22 +31,25 @@ export const customerExport = (services: Services): Route =>
     name: 'customers',
     isLive: true,
     open: async ({ query, organizationId }, output, take, signal) => {
-      const { database, exportDatabase, writeTable } = services;
+      const { exportDatabase, writeTable } = services;
       const list = customerList(query, organizationId);
-      const { taken } = await withReadDeadline(signal, async (either) => {
-        // Before the snapshot: whatever commits in between is later.
-        const asOf = await visibleInstant(database, organizationId, either);
-        return withSnapshot(
+      const { taken } = await withReadDeadline(signal, (either) =>
+        withConnection(
           exportDatabase,
-          (connection) =>
-            untilRead(
-              recordBatches(connection, customerInDetail, list, services, either),
-              (batches) =>
-                take({ result: writeTable({ table, batches }, output, either), asOf }, either),
-            ),
+          async (connection) => {
+            // Before the snapshot: whatever commits in between is later.
+            const asOf = await visibleInstant(connection, organizationId);
+            return inSnapshot(connection, () =>
+              untilRead(
+                recordBatches(connection, customerInDetail, list, services, either),
+                (batches) =>
+                  take({ result: writeTable({ table, batches }, output, either), asOf }, either),
+              ),
+            );
+          },
           either,
-        );
-      });
+        ),
+      );
       return taken;
     },
   });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { listOf } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { visibleInstant } from '../../postgres/connection/visible-instant.ts';
-import { listRecords, recordRoute } from '../record/record-routes.ts';
+import { queryPostgres, readRecords, recordRoute, serializePage } from '../record/record-routes.ts';
 import { recordListTable } from '../record/record-table.ts';
 import { customerExport } from './customer-export.ts';
 import { customerList, customerListParameters } from './customer-parameters.ts';
@@ -22,11 +22,15 @@ export const customers: ResourceRoutes = (services) => [
     response: listOf(customer.schema),
     table: recordListTable(customer),
     showsInstant: true,
-    handle: async ({ query, organizationId, signal }) => {
-      // Before the page: whatever commits in between is later.
-      const asOf = await visibleInstant(services.database, organizationId, signal);
+    handle: async (request) => {
+      const { query, organizationId } = request;
       const list = customerList(query, organizationId);
-      return { ...(await listRecords(services, customer, list, query, signal)), asOf };
+      const { asOf, page } = await queryPostgres(services, request, async (connection) => {
+        // Before the page: whatever commits in between is later.
+        const asOf = await visibleInstant(connection, organizationId);
+        return { asOf, page: await readRecords(connection, customer, list, query) };
+      });
+      return { ...serializePage(services, customer, list, page), asOf };
     },
   }),
   customerExport(services),

@@ -6,7 +6,14 @@ import { listOf } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { byCreation, byTotalSpent, byUpdate } from '../../postgres/lists/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from '../record/record.ts';
-import { listRecords, recordRoute, requireRecord } from '../record/record-routes.ts';
+import {
+  hasRecord,
+  noRecord,
+  queryPostgres,
+  readRecords,
+  recordRoute,
+  serializePage,
+} from '../record/record-routes.ts';
 import { recordListTable } from '../record/record-table.ts';
 import { customer } from './customer-wire.ts';
 
@@ -36,10 +43,14 @@ export const segments: ResourceRoutes = (services) => [
       sort: oneOf(['updated']).optional(),
     }),
     response: listOf(segment.schema),
-    handle: async ({ query, organizationId, signal }) => {
+    handle: async (request) => {
+      const { query, organizationId } = request;
       const order = query.sort === 'updated' ? byUpdate : byCreation;
       const list = { organizationId, order, search: query.q };
-      return listRecords(services, segment, list, query, signal);
+      const page = await queryPostgres(services, request, (connection) =>
+        readRecords(connection, segment, list, query),
+      );
+      return serializePage(services, segment, list, page);
     },
   }),
   recordRoute(services, segment, {
@@ -62,11 +73,18 @@ export const segments: ResourceRoutes = (services) => [
     }),
     response: listOf(customer.schema),
     table: recordListTable(customer),
-    handle: async ({ path, query, organizationId, signal }) => {
-      await requireRecord(services, segment, organizationId, path.segment_id, signal);
+    handle: async (request) => {
+      const { path, query, organizationId } = request;
       const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
       const linkedTo = { relation: 'segment', id: path.segment_id } as const;
-      return listRecords(services, customer, { organizationId, order, linkedTo }, query, signal);
+      const list = { organizationId, order, linkedTo };
+      const page = await queryPostgres(services, request, async (connection) =>
+        (await hasRecord(connection, segment, organizationId, path.segment_id))
+          ? readRecords(connection, customer, list, query)
+          : null,
+      );
+      if (page === null) throw noRecord(segment);
+      return serializePage(services, customer, list, page);
     },
   }),
 ];

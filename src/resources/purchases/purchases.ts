@@ -9,7 +9,7 @@ import { listOf } from '../../http/response/wire.ts';
 import { type ApiRequest, type ResourceRoutes, route } from '../../http/route.ts';
 import { byCreation } from '../../postgres/lists/keyset-list.ts';
 import { customer } from '../customers/customer-wire.ts';
-import { requireRecord } from '../record/record-routes.ts';
+import { hasRecord, noRecord, queryPostgres } from '../record/record-routes.ts';
 import { readFilters } from './purchase-filters.ts';
 import { customerPurchaseListParameters, purchaseListParameters } from './purchase-parameters.ts';
 import { purchaseTable } from './purchase-table.ts';
@@ -68,8 +68,13 @@ export const customerPurchases: ResourceRoutes = (services) => [
     response: purchaseListSchema,
     kind: 'snapshot',
     table: purchaseListTable,
-    require: async ({ path, organizationId, signal }) =>
-      requireRecord(services, customer, organizationId, path.customer_id, signal),
+    require: async (request) => {
+      const { path, organizationId } = request;
+      const exists = await queryPostgres(services, request, (connection) =>
+        hasRecord(connection, customer, organizationId, path.customer_id),
+      );
+      if (!exists) throw noRecord(customer);
+    },
     handle: async (request) => {
       const filters = await readFilters(request);
       return listPurchases(request, { ...filters, customerId: request.path.customer_id });

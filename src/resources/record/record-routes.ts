@@ -1,13 +1,13 @@
-import sql, { raw, type Sql } from 'sql-template-tag';
+import sql, { raw } from 'sql-template-tag';
 import { z } from 'zod';
 import { encodeCursor, invalidCursor, placeIn } from '../../http/request/cursor.ts';
 import { id, oneOf, type PageParameters, pageParameters } from '../../http/request/parameters.ts';
-import { notFound } from '../../http/response/errors.ts';
+import { type ApiError, notFound } from '../../http/response/errors.ts';
 import { listOf } from '../../http/response/wire.ts';
-import { type HandlerResult, type Route, route } from '../../http/route.ts';
+import { type ApiRequest, type HandlerResult, type Route, route } from '../../http/route.ts';
 import type { Services } from '../../http/services.ts';
-import { firstRow, withConnection } from '../../postgres/connection/pool.ts';
-import { byUpdate, readPage } from '../../postgres/lists/keyset-list.ts';
+import { type Connection, firstRow } from '../../postgres/connection/pool.ts';
+import { byUpdate, type KeysetPage, readPage } from '../../postgres/lists/keyset-list.ts';
 import type { KeysetList, KeysetOrder } from '../../postgres/lists/keyset-statement.ts';
 import {
   type Field,
@@ -36,8 +36,14 @@ export function listRoute<Fields extends Record<string, Field>>(
     path: z.strictObject({}),
     query: z.strictObject({ ...pageParameters(record.resource), ...sort }),
     response: listOf(record.schema),
-    handle: async ({ query, organizationId, signal }) =>
-      listRecords(services, record, { organizationId, order }, query, signal),
+    handle: async (request) => {
+      const { query, organizationId } = request;
+      const list = { organizationId, order };
+      const page = await queryPostgres(services, request, (connection) =>
+        readRecords(connection, record, list, query),
+      );
+      return serializePage(services, record, list, page);
+    },
   });
 }
 
@@ -55,71 +61,76 @@ export function recordRoute<Fields extends Record<string, Field>>(
     path: z.strictObject({ [parameter]: id(resource) }),
     query: z.strictObject({}),
     response: record.schema,
-    handle: async ({ path, organizationId, signal }) => {
+    handle: async (request) => {
+      const { path, organizationId } = request;
       const statement = sql`
         select ${raw(selectList)}
         from ${raw(table)}
         where id = ${path[parameter]} and organization_id = ${organizationId}`;
-      const row = await requireRow<RecordRow>(services, record, statement, signal);
+      const row = await queryPostgres(services, request, (connection) =>
+        firstRow<RecordRow>(connection, statement),
+      );
+      if (row === undefined) throw noRecord(record);
       return { result: serializeRecord(record, row, services.publicAppUrl), asOf: undefined };
     },
   });
 }
 
-type RecordPage<Fields extends Record<string, Field>> = {
+/** Whose query it is: its organization and key take turns with others. */
+type Requester = Pick<ApiRequest<unknown, unknown>, 'organizationId' | 'client' | 'signal'>;
+
+/** Runs the statements of a request in the queue of queries. */
+export const queryPostgres = <Result>(
+  { postgres }: Services,
+  { organizationId, client, signal }: Requester,
+  query: (connection: Connection) => Promise<Result>,
+): Promise<Result> => postgres.run({ organizationId, name: client }, signal, query);
+
+/** Undefined if the cursor is no row of the organization. */
+type RecordPage = KeysetPage<RecordRow> | undefined;
+
+type RecordList = Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'>;
+
+export function readRecords(
+  connection: Connection,
+  { table, selectList }: ResourceRecord,
+  list: RecordList,
+  { limit, starting_after: cursor }: PageParameters,
+): Promise<RecordPage> {
+  const startingAfter = cursor && { id: cursor.id, position: placeIn(cursor, list.order) };
+  return readPage<RecordRow>(connection, { ...list, table, selectList, limit, startingAfter });
+}
+
+type ListResponse<Fields extends Record<string, Field>> = {
   data: RecordResponse<Fields>[];
   has_more: boolean;
 };
 
-/** A page of a list (section 2.13). Rejects if the cursor is no row of the organization. */
-export async function listRecords<Fields extends Record<string, Field>>(
-  services: Services,
+/** A page of a list (section 2.13). Throws if the cursor is no row of the organization. */
+export function serializePage<Fields extends Record<string, Field>>(
+  { publicAppUrl }: Services,
   record: ResourceRecord<Fields>,
-  list: Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'>,
-  query: PageParameters,
-  signal: AbortSignal,
-): Promise<HandlerResult<RecordPage<Fields>, undefined>> {
-  const { table, selectList, resource } = record;
-  const { limit, starting_after: cursor } = query;
-  const startingAfter = cursor && { id: cursor.id, position: placeIn(cursor, list.order) };
-  const page = await withConnection(
-    services.database,
-    (connection) =>
-      readPage<RecordRow>(connection, { ...list, table, selectList, limit, startingAfter }),
-    signal,
-  );
+  { order: { column } }: RecordList,
+  page: RecordPage,
+): HandlerResult<ListResponse<Fields>, undefined> {
   if (page === undefined) throw invalidCursor();
   const { rows, end } = page;
-  const { column } = list.order;
-  const next = end && encodeCursor(resource, end.id, { column, value: end.position });
-  const data = rows.map((row) => serializeRecord(record, row, services.publicAppUrl));
+  const next = end && encodeCursor(record.resource, end.id, { column, value: end.position });
+  const data = rows.map((row) => serializeRecord(record, row, publicAppUrl));
   return { result: { data, has_more: next !== null }, asOf: undefined, next };
 }
 
-/** Rejects with not_found if the organization has no record with this id. */
-export async function requireRecord(
-  services: Services,
-  record: Pick<ResourceRecord, 'resource' | 'table'>,
+/** Whether the organization has a record with this id. */
+export async function hasRecord(
+  connection: Connection,
+  { table }: Pick<ResourceRecord, 'table'>,
   organizationId: bigint,
   id: bigint,
-  signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const statement = sql`
-    select id from ${raw(record.table)} where id = ${id} and organization_id = ${organizationId}`;
-  await requireRow(services, record, statement, signal);
+    select id from ${raw(table)} where id = ${id} and organization_id = ${organizationId}`;
+  return (await firstRow(connection, statement)) !== undefined;
 }
 
-async function requireRow<Row extends { readonly id: bigint }>(
-  { database }: Services,
-  { resource }: Pick<ResourceRecord, 'resource'>,
-  statement: Sql,
-  signal: AbortSignal,
-): Promise<Row> {
-  const row = await withConnection(
-    database,
-    (connection) => firstRow<Row>(connection, statement),
-    signal,
-  );
-  if (row === undefined) throw notFound(resource.replaceAll('_', ' '));
-  return row;
-}
+export const noRecord = ({ resource }: Pick<ResourceRecord, 'resource'>): ApiError =>
+  notFound(resource.replaceAll('_', ' '));

@@ -5,7 +5,7 @@ import {
   type QueryClient,
   type QueryQueue,
   type QueryQueueOptions,
-} from '../../query-queue.ts';
+} from '../../../queue/query-queue.ts';
 import { interruptible } from './interruption.ts';
 
 /** One or several SQL statements, on a connection that no other query uses meanwhile. */

@@ -1,12 +1,12 @@
-import type { Queue, QueueAddOptions } from 'p-queue';
+import PQueue, { type Queue, type QueueAddOptions } from 'p-queue';
 
 type Run = () => Promise<unknown>;
 
 /** `turn` names who takes the turn. */
-export type TurnOptions = QueueAddOptions & { readonly turn: string };
+type TurnOptions = QueueAddOptions & { readonly turn: string };
 
 /** A queue class of p-queue: those who have work in the queue take turns. */
-export class TurnQueue implements Queue<Run, TurnOptions> {
+class Turns implements Queue<Run, TurnOptions> {
   /** In the order of turns, by the id of each run. Nothing is empty. */
   readonly #turns = new Map<string, Map<string, Run>>();
 
@@ -44,3 +44,9 @@ export class TurnQueue implements Queue<Run, TurnOptions> {
   /** Turns are the only order. */
   setPriority(): void {}
 }
+
+/** A queue in which those who have work in it take turns. */
+export type TurnQueue = PQueue<Turns, TurnOptions>;
+
+export const createTurnQueue = (concurrency: number): TurnQueue =>
+  new PQueue({ concurrency, queueClass: Turns });

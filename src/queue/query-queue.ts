@@ -1,7 +1,6 @@
-import PQueue from 'p-queue';
 import { organizationSlots } from '../domain/organization-slots.ts';
 import { QueryTimeoutError, QueueFullError } from '../domain/purchase-engine.ts';
-import { type TurnOptions, TurnQueue } from './turn-queue.ts';
+import { createTurnQueue, type TurnQueue } from './turn-queue.ts';
 
 /** The client of a query. Queries without a name share the turns of one client of the organization. */
 export type QueryClient = { readonly organizationId: bigint; readonly name?: string | undefined };
@@ -9,8 +8,8 @@ export type QueryClient = { readonly organizationId: bigint; readonly name?: str
 /**
  * Runs a bounded number of queries at the same time.
  *
- * Each organization has a queue in which its clients take turns. From it, at most all slots but one go to
- * the common queue, in which organizations take turns.
+ * Each organization has a queue in which its clients take turns. From it, a limited number go to the
+ * common queue, in which organizations take turns.
  */
 export type QueryQueue = {
   /**
@@ -33,6 +32,8 @@ export type QueryQueue = {
 
 export type QueryQueueOptions = {
   readonly concurrency: number;
+  /** Of one organization; by default, all but one. */
+  readonly concurrencyPerOrganization?: number;
   /** Queries in the queue, of all clients and of one. Further queries are refused. */
   readonly queueLimit: number;
   /** One organization leaves so many to others as well. */
@@ -41,21 +42,19 @@ export type QueryQueueOptions = {
   readonly timeoutMs: number;
 };
 
-const createQueue = (concurrency: number) =>
-  new PQueue<TurnQueue, TurnOptions>({ concurrency, queueClass: TurnQueue });
-
 export function createQueryQueue(options: QueryQueueOptions): QueryQueue {
   const { concurrency, queueLimit, queueLimitPerClient, timeoutMs } = options;
+  const concurrencyEach = options.concurrencyPerOrganization ?? organizationSlots(concurrency);
   const queueLimitEach = Math.max(queueLimitPerClient, queueLimit - queueLimitPerClient);
-  const common = createQueue(concurrency);
-  const organizations = new Map<bigint, ReturnType<typeof createQueue>>();
+  const common = createTurnQueue(concurrency);
+  const organizations = new Map<bigint, TurnQueue>();
   /** An element for each query in a queue. */
   const waiting = new Set<QueryClient>();
 
   const queueOf = (organizationId: bigint) => {
     const known = organizations.get(organizationId);
     if (known !== undefined) return known;
-    const added = createQueue(organizationSlots(concurrency));
+    const added = createTurnQueue(concurrencyEach);
     added.on('idle', () => organizations.delete(organizationId));
     organizations.set(organizationId, added);
     return added;
