@@ -13,6 +13,7 @@ import type { TurnQueue } from '../queue/turn-queue.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
 import { createKeyUses } from './auth/key-uses.ts';
+import { createKeyWatch } from './auth/key-watch.ts';
 import type { KeyRoutes } from './key-routes.ts';
 import type { HttpObserver } from './observer.ts';
 import { reference } from './openapi/reference.ts';
@@ -52,14 +53,16 @@ export type AppOptions = Settings & {
   readonly services: Services;
   /** For key checks only, so that slow lists cannot occupy its connections. */
   readonly keyDatabase: Database;
-  readonly log: FastifyBaseLogger;
   /** The queue of key checks. */
   readonly keyTurns?: TurnQueue;
+  readonly log: FastifyBaseLogger;
   readonly observer?: HttpObserver;
   /** The earliest tick of a worker whose organizations are served; null if no files are read. */
   readonly oldestTickAsOf?: () => bigint | null;
   /** Why the store of purchases cannot be used; null if it can. */
   readonly findStoreProblem?: () => Promise<string | null>;
+  /** Between two checks of keys whose responses take long. */
+  readonly keyWatchIntervalMs?: number;
   /** The time in which a client must send a request. */
   readonly requestTimeoutMs?: number;
 };
@@ -123,13 +126,16 @@ type KeyRouteParts = {
 function registerKeyRoutes(app: FastifyInstance, options: AppOptions, parts: KeyRouteParts): void {
   const { observer } = options;
   const { routes, authorize, freshness, waiting, failures } = parts;
+  const keyWatch = createKeyWatch(options.keyDatabase, options.keyWatchIntervalMs);
   const serveOptions = {
+    keyWatch,
     purchases: options.services.purchases,
     cache: createResponseCache(options.responseCacheBytes, observer),
     freshness,
     waiting,
     countUnread: limitUnreadResponses(options.unreadBytesPerKey),
     exports: {
+      keyWatch,
       takeSlot: createExportSlots({
         perKey: options.exportsPerKey,
         total: options.exportConcurrency,

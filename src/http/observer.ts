@@ -10,7 +10,7 @@ export const limits = [
 ] as const;
 export type Limit = (typeof limits)[number];
 
-export const exportOutcomes = ['complete', 'disconnected', 'failed'] as const;
+export const exportOutcomes = ['complete', 'disconnected', 'failed', 'key_invalid'] as const;
 export type ExportOutcome = (typeof exportOutcomes)[number];
 
 /** A cacheable response was cached, awaited together with an earlier request, or computed. */

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
+import type { KeyWatch } from './auth/key-watch.ts';
 import {
   acceptedFormat,
   type ExportFormatName,
@@ -37,6 +38,7 @@ type ServeOptions = {
   readonly cache: ResponseCache;
   readonly freshness: MinimumFreshness;
   readonly waiting: WaitingRequests;
+  readonly keyWatch: KeyWatch;
   readonly countUnread: CountUnread;
   readonly exports: ExportOptions;
 };
@@ -137,7 +139,7 @@ async function respondFromSnapshot(
 async function respondFromFeed(
   route: FeedRoute,
   { request, apiRequest, format, serialize }: Incoming,
-  { freshness, waiting }: ServeOptions,
+  { freshness, waiting, keyWatch }: ServeOptions,
 ): Promise<SerializedResponse> {
   const { feed } = route;
   const { spreadsheet } = apiRequest;
@@ -149,15 +151,20 @@ async function respondFromFeed(
     // Pages are not cached.
     version: async () => null,
   });
-  const slot = route.waitSeconds(apiRequest.query) > 0 ? waiting.begin(keyId) : null;
+  const waits = route.waitSeconds(apiRequest.query) > 0;
+  const slot = waits ? waiting.begin(keyId) : null;
+  const key = waits ? keyWatch.begin(keyId) : null;
+  const ended = slot && key ? AbortSignal.any([slot.signal, key.signal]) : undefined;
   try {
     return await freshness.respondWhenFresh(requirement, async (requireFresh) => {
-      const page = await route.handle(apiRequest, slot?.signal);
+      const page = await route.handle(apiRequest, ended);
+      key?.signal.throwIfAborted();
       requireFresh(page.asOf);
       return serializeResult({ route, format, spreadsheet, serialize }, page);
     });
   } finally {
     slot?.end();
+    key?.end();
   }
 }
 

@@ -14,6 +14,7 @@ import type { HttpObserver } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 import { addVary } from '../response/vary.ts';
 import { waitForPostgres } from '../server/postgres-silence.ts';
+import { invalidKey } from './invalid-key.ts';
 import type { KeyUses } from './key-uses.ts';
 import { createCounter, requireWithinLimit, setRateLimitHeaders, windowMs } from './rate-limit.ts';
 
@@ -49,8 +50,8 @@ export function createKeyCheck(
     rateLimitStore,
     databaseSilenceMs,
   }: Omit<KeySettings, 'failedKeysPerMinute'>,
-): KeyCheck {
   turns: TurnQueue = createTurnQueue(database.options.max),
+): KeyCheck {
   const findAndCount =
     rateLimitStore === 'postgres'
       ? (hash: Buffer) => findCredentialAndCount(database, hash, windowMs)
@@ -93,12 +94,12 @@ export function createAuthorize(
   {
     keyUses,
     observer,
-  }: {
     keyTurns,
+  }: {
     readonly keyUses: Pick<KeyUses, 'add'>;
     readonly observer: HttpObserver | undefined;
-  },
     readonly keyTurns: TurnQueue | undefined;
+  },
 ): Authorize {
   const { rateLimitPerMinute, failedKeysPerMinute, rateLimitStore, databaseSilenceMs } = settings;
   const checkKey = createKeyCheck(database, settings, keyTurns);
@@ -127,13 +128,6 @@ export function createAuthorize(
     requireReadScope(checked.credential);
   };
 }
-
-/** The same error for missing, malformed, unknown, expired and revoked keys. */
-const invalidKey = (): ApiError =>
-  new ApiError(
-    'authentication_error',
-    'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
-  );
 
 function requireReadScope({ scopes }: Credential): void {
   if (scopes.includes('read')) return;

@@ -52,6 +52,11 @@ export function setRateLimitHeaders(
     .header('X-RateLimit-Reset', new Date(endsAt).toISOString());
 }
 
+/** Of a response to a key that has become invalid meanwhile: without a valid key, there is no limit to state. */
+export function removeRateLimitHeaders(reply: FastifyReply): void {
+  for (const name of ['Limit', 'Remaining', 'Reset']) reply.removeHeader(`X-RateLimit-${name}`);
+}
+
 /** Throws rate_limited beyond the limit. */
 export function requireWithinLimit(
   perMinute: number,

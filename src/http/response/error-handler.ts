@@ -9,6 +9,7 @@ import {
 } from '../../domain/purchase-engine.ts';
 import { describeDatabaseFailure } from '../../postgres/connection/database-failure.ts';
 import type { Credential } from '../../postgres/keys/api-keys.ts';
+import { removeRateLimitHeaders } from '../auth/rate-limit.ts';
 import type { HttpObserver } from '../observer.ts';
 import { isClientDisconnect } from '../request/client-disconnect.ts';
 import { probes } from '../server/health.ts';
@@ -80,7 +81,10 @@ export function sendError(
   reply: FastifyReply,
 ): FastifyReply {
   const shown = reportError(failures, error, request);
-  if (shown.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
+  if (shown.type === 'authentication_error') {
+    removeRateLimitHeaders(reply);
+    reply.header('WWW-Authenticate', 'Bearer');
+  }
   if (shown.retryAfter !== undefined) reply.header('Retry-After', shown.retryAfter);
   if (shown.asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(shown.asOf));
   return reply

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
+import type { KeyWatch } from '../auth/key-watch.ts';
 import type { FormatDescription } from '../formats/format.ts';
 import { formats } from '../formats/negotiation.ts';
 import type { ExportOutcome, HttpObserver } from '../observer.ts';
@@ -19,6 +20,7 @@ type ExportRequest = {
 
 export type ExportOptions = {
   readonly takeSlot: TakeExportSlot;
+  readonly keyWatch: KeyWatch;
   /** An export is aborted if no bytes were sent for this time. */
   readonly stalledAfterMs: number;
   readonly observer: HttpObserver | undefined;
@@ -33,11 +35,12 @@ export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   { route, output, apiRequest }: ExportRequest,
-  { takeSlot, stalledAfterMs, observer }: ExportOptions,
+  { takeSlot, keyWatch, stalledAfterMs, observer }: ExportOptions,
   requireFresh: (asOf: bigint) => void,
 ): Promise<FastifyReply> {
   const disconnect = signalOf(request);
   const freeSlot = takeSlot(request.credential);
+  const key = keyWatch.begin(request.credential.keyId);
   const stalled = new AbortController();
   const stallTimer = setTimeout(
     () => stalled.abort(new Error(`no bytes were sent for ${stalledAfterMs} ms`)),
@@ -88,16 +91,20 @@ export async function sendExport(
           await parts.return();
         }
       },
-      AbortSignal.any([disconnect, stalled.signal]),
+      AbortSignal.any([disconnect, stalled.signal, key.signal]),
     );
     outcome = 'complete';
   } catch (error) {
     if (disconnect.aborted) outcome = 'disconnected';
+    else if (key.signal.aborted) outcome = 'key_invalid';
     if (!isBegun) throw error;
-    // The end of the body has destroyed the socket. A client disconnect is no failure.
-    if (!disconnect.aborted) request.log.error({ err: error }, 'export aborted');
+    // The end of the body has destroyed the socket.
+    if (outcome === 'failed') request.log.error({ err: error }, 'export aborted');
+    if (outcome === 'key_invalid')
+      request.log.info('export aborted: its key is not valid any more');
   } finally {
     clearTimeout(stallTimer);
+    key.end();
     freeSlot();
     if (isBegun) observer?.exportEnded(outcome, performance.now() - startedAt);
   }

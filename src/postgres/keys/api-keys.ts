@@ -90,6 +90,17 @@ async function credentialFrom(
   return rows[0] ?? null;
 }
 
+/** Which of these keys are valid. */
+export async function findValidKeys(
+  database: Database,
+  ids: readonly bigint[],
+): Promise<ReadonlySet<bigint>> {
+  const { rows } = await database.query<{ id: bigint }>(
+    sql`select id from api_keys where id = any(${ids.map(String)}::bigint[]) and ${raw(isValid)}`,
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** Creates a key and returns its secret, of which only the hash is stored. */
 export async function createApiKey(
   database: Database,
