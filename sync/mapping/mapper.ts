@@ -3,7 +3,7 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { isContention } from '../../src/postgres/mapping/contention.ts';
-import { withoutValues } from '../../src/postgres/mapping/map-rows.ts';
+import { failureText } from '../../src/postgres/mapping/failure-text.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { describeFailure, type Failure } from '../describe-failure.ts';
 import { every } from '../worker/timers.ts';
@@ -123,11 +123,8 @@ async function readState(database: Database): Promise<State> {
 
 export function describeMappingFailure(error: unknown): Failure {
   if (error instanceof pg.DatabaseError && /^(42|0A|2[123]|P0)/.test(error.code ?? '')) {
-    // Names of columns and tables, or values.
-    const isOfView = /^(42|0A)/.test(error.code ?? '');
-    const text = isOfView ? error.message : withoutValues(error.code, error.message);
     return {
-      message: `The shop's tables cannot be mapped: ${text}.`,
+      message: `The shop's tables cannot be mapped: ${failureText(error)}.`,
       advice: 'Run `npm run mapping -- check`, and then `npm run mapping -- apply`.',
     };
   }

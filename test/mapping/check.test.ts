@@ -329,6 +329,29 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     ).toEqual(['error: mapped_purchases fails: division by zero. → nullif(divisor, 0)']);
   });
 
+  it('shows no value of a row in the message of a view that fails', async ({ findings }) => {
+    const failing = (purchaseValue: string, before = '') =>
+      findings({
+        purchases: `${before}${purchases(required.replace('5 as', `${purchaseValue} as`))}`,
+        sources,
+      });
+    const secret = '\'Rua das Flores 7, "apto" \' || o.id';
+    const raising = (options: string) => `
+      create or replace function store.value_of(text) returns int language plpgsql as $$
+        begin raise exception 'no value: %', $1 ${options}; end $$;`;
+    const advice =
+      'select * from mapped_purchases;   -- fails too: correct the expression that fails';
+    for (const [value, before, problem] of [
+      [`(${secret})::int`, '', 'invalid input syntax for type integer'],
+      [`store.value_of(${secret})`, raising(''), 'raises an exception'],
+      [`store.value_of(${secret})`, raising("using errcode = '22023'"), 'raises an exception'],
+    ] as const) {
+      expect(await failing(value, before)).toEqual([
+        `error: mapped_purchases fails: ${problem}. → ${advice}`,
+      ]);
+    }
+  });
+
   it('refuses keys of customers with different collations', async ({ findings }) => {
     expect(
       await findings({
@@ -379,7 +402,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     ]);
     expect(await withSource('store.orders', 'channel')).toEqual([
       expect.stringMatching(
-        /^error: The key channel of store\.orders .* has the type text, .*: invalid input syntax for type bigint/,
+        /^error: The key channel of store\.orders .* has the type text, .*: invalid input syntax for type bigint\. → /,
       ),
     ]);
     expect(await withSource('store.refunds', 'id + 900')).toEqual([

@@ -3,6 +3,7 @@ import type { Connection } from '../connection/pool.ts';
 import { isConflict } from './contention.ts';
 import { deleteGone } from './delete-gone.ts';
 import { drawingNumbers } from './drawn-numbers.ts';
+import { failureText } from './failure-text.ts';
 import {
   type Gone,
   type MapResult,
@@ -288,9 +289,10 @@ async function recordFailure(
   connection: Connection,
   view: MappedView,
   key: string,
-  { code, column, constraint, message }: pg.DatabaseError,
+  error: pg.DatabaseError,
 ): Promise<boolean> {
-  const reason = constraint === undefined ? withoutValues(code, message) : `violates ${constraint}`;
+  const { column, constraint } = error;
+  const reason = constraint === undefined ? failureText(error) : `violates ${constraint}`;
   const { rowCount } = await connection.query(
     `insert into mapping_failures as failure (view, external_id, column_name, reason)
      values ($1, $2, $3, $4) ${replaceFailure}`,
@@ -298,9 +300,3 @@ async function recordFailure(
   );
   return rowCount !== 0;
 }
-
-/** Postgres quotes values. Those in a message of the shop's own functions are not known. */
-export const withoutValues = (code: string | undefined, message: string): string =>
-  code?.startsWith('P0') === true
-    ? 'raises an exception'
-    : message.replace(/: ".*"$/s, '').replace(/"[^"]*"/g, '…');

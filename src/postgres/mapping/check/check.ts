@@ -1,5 +1,6 @@
 import type { DatabaseError } from 'pg';
 import { type Connection, type Database, withSnapshot } from '../../connection/pool.ts';
+import { failureText } from '../failure-text.ts';
 import {
   type MappedView,
   type Mapping,
@@ -215,7 +216,7 @@ async function readRows(
   });
   if (read instanceof Error) {
     const advice = await failureAdvice(connection, view, read);
-    findings.push(error(view, `${view} fails: ${read.message}.`, advice));
+    findings.push(error(view, `${view} fails: ${failureText(read)}.`, advice));
     return null;
   }
   const { plans, summary } = read;
@@ -250,5 +251,5 @@ async function failureAdvice(
     return '… collate "C" as customer_external_id   -- the collation of external_id of mapped_customers';
   }
   if (code === '22012') return 'nullif(divisor, 0)';
-  return `select * from ${view};   -- fails too: correct the expression that the message names`;
+  return `select * from ${view};   -- fails too: correct the expression that fails`;
 }

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Connection } from '../../connection/pool.ts';
+import { failureText } from '../failure-text.ts';
 import type { MappingSource } from '../mapping-definition.ts';
 import { keysFrom } from '../trigger-function.ts';
 import { attempt, error, type Finding, warning } from './finding.ts';
@@ -38,7 +39,7 @@ export async function trySourceKeys(
     const message =
       given.code === '42501'
         ? `${named} cannot be tried: ${given.message}.`
-        : `${named} fails: ${given.message}.`;
+        : `${named} fails: ${failureText(given)}.`;
     const finding =
       given.code === '42501'
         ? warning(view, message, await grantSelect(connection, table))
@@ -121,7 +122,7 @@ async function castKeys(
     return {
       keys: keys.length,
       possible: 0,
-      failure: cast instanceof Error ? cast.message : null,
+      failure: cast instanceof Error ? failureText(cast) : null,
     };
   }
   return { keys: 0, possible: 0, failure: null };
