@@ -46,8 +46,12 @@ program
         scopes: options.scope ?? ['read'],
         expiresAt: expiresIn === undefined ? null : new Date(Date.now() + expiresIn * 86_400_000),
       });
+      const expiry =
+        expiresIn === undefined
+          ? 'It never expires, because --expires-in is left out.'
+          : `It expires in ${expiresIn} ${expiresIn === 1 ? 'day' : 'days'}.`;
       console.log(
-        `Created ${encodeId('api_key', id)} for ${organization.name}. Its secret cannot be shown again:`,
+        `Created ${encodeId('api_key', id)} for ${organization.name}. ${expiry} Its secret cannot be shown again:`,
       );
       console.log(secret);
     }),
@@ -159,7 +163,7 @@ function asTable(keys: readonly ApiKey[]): string {
     return [
       `${key.id}\n${key.name}`,
       `${key.organization}\n${key.organization_name}`,
-      `${state === 'active' && expiry ? `expires in ${expiry}` : state}\n${key.scopes.join(', ')}`,
+      `${state === 'active' ? (expiry ? `expires in ${expiry}` : 'never expires') : state}\n${key.scopes.join(', ')}`,
       `${key.created_at.slice(0, 10)}\n${use ? `${use} ago` : 'never'}`,
     ];
   });

@@ -35,6 +35,10 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     const expiring = ['--organization', organization, '--name', 'BI', '--expires-in', '90d'];
     const created = await execute('keys', ['create', ...expiring]);
     expect(created.code).toBe(0);
+    expect(created.output).toContain('It expires in 90 days.');
+    const withoutEnd = await execute('keys', ['create', ...expiring.slice(0, 2), '--name', 'ERP']);
+    expect(withoutEnd.output).toContain('It never expires, because --expires-in is left out.');
+    expect(withoutEnd.lines.at(-1)).toMatch(/^crm_live_[0-9A-Za-z]{30,}$/);
     const secret = created.lines.at(-1) as string;
     expect(secret).toMatch(/^crm_live_[0-9A-Za-z]{30,}$/);
     expect((await api.get('/v1/me', secret)).json()).toMatchObject({
@@ -77,7 +81,7 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     const own = ['--organization', encodeId('organization', organizationId)];
     const listed = await execute('keys', ['list', ...own]);
     expect(listed.output).toMatch(
-      /active[\s\S]*expires in 24 h[\s\S]*expired[\s\S]*expires in 90 d/,
+      /never expires[\s\S]*expires in 24 h[\s\S]*expired[\s\S]*expires in 90 d/,
     );
     const keys = JSON.parse((await execute('keys', ['list', '--json', ...own])).output);
     const same = { name: 'BI', scopes: ['read', 'write'], last_used_at: null };
