@@ -13,6 +13,7 @@ const folder = join(root, 'docs/deployment');
 /** The variables of other programs, and constants of systemd. */
 const foreign = new Set([
   ...['NODE_ENV', 'POSTGRES_DB', 'POSTGRES_PASSWORD'],
+  ...['MIGRATIONS_PASSWORD', 'WORKER_PASSWORD', 'API_PASSWORD', 'WRITER_PASSWORD', '_PASSWORD'],
   ...['AF_INET', 'AF_INET6', 'AF_UNIX'],
   'ON_ERROR_STOP',
 ]);
@@ -68,6 +69,37 @@ describe('docs/deployment', () => {
     expect(ports).toEqual(['3000', '3001']);
     for (const proxy of ['nginx.conf', 'Caddyfile']) {
       expect(matches(text[proxy] as string, /127\.0\.0\.1:(\d+)/g), proxy).toEqual(ports);
+    }
+  });
+
+  it('has proxies that tell browsers to use TLS alone', ({ files }) => {
+    const text = Object.fromEntries(files);
+    for (const proxy of ['nginx.conf', 'Caddyfile']) {
+      const [maxAge] = matches(text[proxy] as string, /Strict-Transport-Security "?max-age=(\d+)/g);
+      expect(Number(maxAge), proxy).toBeGreaterThanOrEqual(31_536_000);
+    }
+  });
+
+  it('has a compose file whose processes use the documented roles, not the superuser', ({
+    files,
+  }) => {
+    const { 'compose.yaml': compose = '', 'passwords.sql': passwords = '' } =
+      Object.fromEntries(files);
+    const roles = readFileSync(join(root, 'docs/sql/roles.sql'), 'utf8');
+    const serviceOf = (name: string) =>
+      compose.split(/^(?= {2}\w+:$)/m).find((part) => part.startsWith(`  ${name}:`)) ?? '';
+    for (const [service, role] of [
+      ['migrate', 'shop_migrations'],
+      ['worker', 'shop_worker'],
+      ['api', 'shop_api'],
+    ] as const) {
+      expect(matches(serviceOf(service), /postgres:\/\/(\w+):/g), service).toEqual([role]);
+    }
+    const withLogin = matches(roles, /^create role (\w+) login/gm);
+    expect(matches(passwords, /^alter role (\w+) password/gm)).toEqual(withLogin);
+    for (const [, variable, name] of passwords.matchAll(/^\\getenv (\w+) (\w+)$/gm)) {
+      expect(passwords).toContain(`password :'${variable}'`);
+      expect(serviceOf('postgres')).toContain(`${name}: \${${name}:?}`);
     }
   });
 
