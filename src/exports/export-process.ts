@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, type StdioOptions } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
@@ -110,16 +110,17 @@ async function start(
   const { readable, writable } = await openPipe(`${spillDirectory}.pipe`);
   const output = new Socket({ fd: readable, readable: true, writable: false });
   try {
-    const child = fork(program, [], {
+    const stdio: StdioOptions = [
+      'csv' in input ? 'pipe' : 'ignore',
+      writable,
+      'inherit',
+      'ipc',
+      ...('files' in input ? [input.files.log, input.files.base ?? ('ignore' as const)] : []),
+    ];
+    const child = fork(program, [String(stdio.length)], {
       env: childEnvironment(undefined),
       serialization: 'advanced',
-      stdio: [
-        'csv' in input ? 'pipe' : 'ignore',
-        writable,
-        'inherit',
-        'ipc',
-        ...('files' in input ? [input.files.log, input.files.base ?? ('ignore' as const)] : []),
-      ],
+      stdio,
     });
     return { child, output };
   } catch (error) {

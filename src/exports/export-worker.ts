@@ -1,6 +1,10 @@
 import { errorText } from '../process/error-text.ts';
 import { createLog, logProcessEvents } from '../process/log.ts';
+import { closeInheritedFiles } from './inherited-files.ts';
 import { type ExportJob, runJob } from './run-job.ts';
+
+// The API passes the number of descriptors that are this process's own.
+closeInheritedFiles(Number(process.argv[2]));
 
 logProcessEvents(createLog('export', 'info'));
 

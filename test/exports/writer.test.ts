@@ -15,6 +15,7 @@ import { fileReader } from '../http/formats/reading.ts';
 import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
+import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
 import { publishedFiles } from '../support/published-files.ts';
@@ -264,6 +265,19 @@ describe('an export of all purchases that match', () => {
     process.env.TMPDIR = '/proc/1/unwritable';
     expect((await exported('base and log', 'csv', {})).length).toBeGreaterThan(0);
     expect((await exported('postgres', 'parquet', {})).length).toBeGreaterThan(0);
+  });
+
+  it.runIf(canListOpenFiles)('has none of the other files open that the API has open', async () => {
+    await exported('base and log', 'ndjson', { maxValueInCents: 10n });
+    const isBase = (path: string) => path.includes('/base-');
+    expect(openFilesUnder(directory).filter(isBase)).toHaveLength(1);
+    const opened: string[][] = [];
+    const seen = () => {
+      for (const child of exportProcesses()) opened.push(openFilesUnder(directory, child));
+    };
+    await exported('log', 'ndjson', {}, { seen });
+    const folder = organizationDirectory(join(directory, 'log'), organization);
+    expect(opened[0]).toEqual([expect.stringContaining(`${folder}/log-`)]);
   });
 
   it('ends if its signal is aborted before its process has started', async () => {
