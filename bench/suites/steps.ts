@@ -112,6 +112,7 @@ async function openPlain(
   const instance = await createInstance({
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
+    dataDirectory,
     spillDirectory: await scratchDirectory(scope),
   });
   const connection = await instance.connect();

@@ -23,6 +23,8 @@ export type DuckDBOptions = {
   readonly memoryLimit: string;
   /** DuckDB's `temp_directory`. */
   readonly spillDirectory: string;
+  /** Files of this folder, and files that the process has open, may be opened. Others may not. */
+  readonly dataDirectory?: string;
 };
 
 /**
@@ -32,9 +34,15 @@ export type DuckDBOptions = {
  */
 const perfectHashBits = 22;
 
-/** An instance for many attached files, without extensions from the network. */
-export async function createInstance(options: DuckDBOptions): Promise<DuckDBInstance> {
-  return DuckDBInstance.create(':memory:', {
+/**
+ * An instance for many attached files. No statement can open a file outside the data folder, load an extension
+ * or change a setting. `prepare` runs before these limits apply.
+ */
+export async function createInstance(
+  options: DuckDBOptions,
+  prepare: (connection: DuckDBConnection) => Promise<void> = async () => {},
+): Promise<DuckDBInstance> {
+  const instance = await DuckDBInstance.create(':memory:', {
     threads: String(options.threads),
     memory_limit: options.memoryLimit,
     temp_directory: options.spillDirectory,
@@ -46,6 +54,29 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
     // Coupons of 60 KB: without it, a load took a fifth of the processor time, and a page half.
     disabled_compression_methods: 'zstd',
   });
+  try {
+    await withDuckDBConnection(instance, async (connection) => {
+      await prepare(connection);
+      await lock(connection, options.dataDirectory);
+    });
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
+  return instance;
+}
+
+/** DuckDB adds its `temp_directory` to these folders. */
+async function lock(
+  connection: DuckDBConnection,
+  dataDirectory: string | undefined,
+): Promise<void> {
+  const folders = dataDirectory === undefined ? [] : [dataDirectory, '/dev/fd'];
+  await connection.run(`
+    set allowed_directories = [${folders.map(quotePath).join(', ')}];
+    set allowed_paths = ['/dev/stdout'];
+    set enable_external_access = false;
+    set lock_configuration = true`);
 }
 
 /** Closes the connection when `work` has ended. */

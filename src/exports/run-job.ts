@@ -52,16 +52,17 @@ export async function runJob({
   ...options
 }: ExportJob): Promise<void> {
   const lineFormats = { csv, csv_excel: csvForExcel(spreadsheet), ndjson };
-  const instance = await createInstance(options);
+  const instance = await createInstance(options, async (preparing) => {
+    // The order of a log is that of its lines, so it is read before the settings below.
+    if (!('csv' in source)) await openFiles(preparing, source);
+    // Dictionaries are joined to the purchases, never the other way round.
+    await preparing.run(`set global disabled_optimizers = 'join_order,build_side_probe_side'`);
+    // Rows would wait in memory for the rows before them.
+    await preparing.run('set global preserve_insertion_order = false');
+    await preparing.run(`set global timezone = 'UTC'`);
+  });
   const connection = await instance.connect();
   registerFunctions(connection, spreadsheet?.timezone);
-  // The order of a log is that of its lines, so it is read before the settings below.
-  if (!('csv' in source)) await openFiles(connection, source);
-  // Dictionaries are joined to the purchases, never the other way round.
-  await connection.run(`set disabled_optimizers = 'join_order,build_side_probe_side'`);
-  // Rows would wait in memory for the rows before them.
-  await connection.run('set global preserve_insertion_order = false');
-  await connection.run(`set global timezone = 'UTC'`);
   const convertCsvToParquet = async (
     lines: AsyncIterable<Uint8Array>,
     table: Table,

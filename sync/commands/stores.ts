@@ -60,6 +60,7 @@ export async function openWorkerStore(
   const instance = await createInstance({
     threads: buildThreads,
     memoryLimit: workerShares(settings).builds,
+    dataDirectory,
     spillDirectory: spillDirectory(dataDirectory, 'sync'),
   });
   const store = createFileStore({ ...folder, changesRetentionMs, changesMaxBytes });

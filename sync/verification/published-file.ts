@@ -41,7 +41,7 @@ export async function openPublishedFiles(
 ): Promise<PublishedContents> {
   const directory = organizationDirectory(dataDirectory, organizationId);
   mkdirSync(dirname(options.spillDirectory), { recursive: true });
-  const instance = await createInstance(options);
+  const instance = await createInstance({ ...options, dataDirectory });
   const connection = await instance.connect();
   const bases = createBases(instance, () => null);
   let opened: Opened | null = null;

@@ -30,7 +30,12 @@ const it = test
   /** A data folder with purchases of each organization: in a base, or in a log. */
   .extend('published', file, async ({ directory: spillDirectory }) => {
     const directory = join(spillDirectory, 'data');
-    const instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+    const instance = await createInstance({
+      threads: 2,
+      memoryLimit: '512MiB',
+      spillDirectory,
+      dataDirectory: spillDirectory,
+    });
     const connection = await instance.connect();
     const original = join(spillDirectory, base);
     await writeBase(connection, original);

@@ -340,7 +340,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
       create or replace function store.value_of(text) returns int language plpgsql as $$
         begin raise exception 'no value: %', $1 ${options}; end $$;`;
     const advice =
-      'select * from mapped_purchases;   -- fails too: correct the expression that fails';
+      'select * from mapped_purchases;   -- fails too, and says with which value: correct the expression';
     for (const [value, before, problem] of [
       [`(${secret})::int`, '', 'invalid input syntax for type integer'],
       [`store.value_of(${secret})`, raising(''), 'raises an exception'],

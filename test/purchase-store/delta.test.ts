@@ -31,7 +31,12 @@ const file = { scope: 'file' } as const;
 const it = test
   .extend('instance', file, async ({ directory }, { onCleanup }) => {
     const spillDirectory = join(directory, 'spill');
-    const instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+    const instance = await createInstance({
+      threads: 2,
+      memoryLimit: '512MiB',
+      spillDirectory,
+      dataDirectory: dirname(directory),
+    });
     onCleanup(async () => instance.closeSync());
     return instance;
   })

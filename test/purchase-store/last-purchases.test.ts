@@ -10,7 +10,8 @@ import { attachEmptyBase } from '../support/store-files.ts';
 const purchases = 600_000;
 
 test('two threads stream the keys of purchases in the order of a base', async ({ directory }) => {
-  const options = { threads: 2, memoryLimit: '512MiB', spillDirectory: `${directory}/spill` };
+  const limits = { threads: 2, memoryLimit: '512MiB', spillDirectory: `${directory}/spill` };
+  const options = { ...limits, dataDirectory: directory };
   const instance = await createInstance(options);
   const connection = await instance.connect();
   await attachEmptyBase(connection, `${directory}/base-0.duckdb`);

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import sql from 'sql-template-tag';
 import { createInstance, queryRows, quotePath } from '../../src/duckdb/connection.ts';
 
@@ -37,7 +38,12 @@ function checksumOf(block: Buffer): bigint {
 }
 
 async function segmentOf(path: string, column: string, spillDirectory: string) {
-  const instance = await createInstance({ threads: 1, memoryLimit: '256MiB', spillDirectory });
+  const instance = await createInstance({
+    threads: 1,
+    memoryLimit: '256MiB',
+    spillDirectory,
+    dataDirectory: dirname(path),
+  });
   const connection = await instance.connect();
   try {
     await connection.run(`attach ${quotePath(path)} as file (read_only); use file`);

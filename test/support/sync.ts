@@ -36,6 +36,7 @@ export type TestWorkerOptions = Partial<
 export const duckdbOptions = (dataDirectory: string, name = 'test'): DuckDBOptions => ({
   threads: 2,
   memoryLimit: '512MiB',
+  dataDirectory,
   spillDirectory: join(dataDirectory, 'spill', name),
 });
 

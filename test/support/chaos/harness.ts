@@ -64,6 +64,7 @@ const openInstance = (directory: string): Promise<DuckDBInstance> =>
   createInstance({
     threads: 1,
     memoryLimit: '512MiB',
+    dataDirectory: directory,
     spillDirectory: join(directory, 'spill'),
   });
 

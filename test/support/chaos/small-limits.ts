@@ -26,6 +26,7 @@ const openWithLimits: typeof openWorkerStore = async ({ settings, database, shar
   const instance = await createInstance({
     threads: 1,
     memoryLimit,
+    dataDirectory,
     spillDirectory: spillDirectory(dataDirectory, 'sync'),
   });
   try {

@@ -251,5 +251,5 @@ async function failureAdvice(
     return '… collate "C" as customer_external_id   -- the collation of external_id of mapped_customers';
   }
   if (code === '22012') return 'nullif(divisor, 0)';
-  return `select * from ${view};   -- fails too: correct the expression that fails`;
+  return `select * from ${view};   -- fails too, and says with which value: correct the expression`;
 }
