@@ -16,7 +16,7 @@ import { lists } from './suites/lists/lists.ts';
 import { load } from './suites/load.ts';
 import { mapping } from './suites/mapping/mapping.ts';
 import { micro } from './suites/micro.ts';
-import { noisyNeighbor } from './suites/noisy-neighbor.ts';
+import { noisyNeighbor } from './suites/noisy-neighbor/noisy-neighbor.ts';
 import { opening } from './suites/opening.ts';
 import { organizations } from './suites/organizations.ts';
 import { pages } from './suites/pages/pages.ts';

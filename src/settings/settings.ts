@@ -196,7 +196,7 @@ export function clickHouseOptions(settings: Settings) {
   };
 }
 
-/** The options of an engine's queue of purchase queries. */
+/** The options of a queue of queries. */
 export const queryQueueOptions = (settings: Settings) => ({
   concurrency: settings.queryConcurrency,
   queueLimit: settings.queryQueueLimit,

@@ -1,18 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
-import { readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
-import { readUsage } from '../measure/process-usage.ts';
-import { time } from '../measure/rounds.ts';
-import { quantile } from '../measure/statistics.ts';
-import { decimal, describeWarnings, mebibytes, tableOf } from '../report/tables.ts';
-import { defineSuite } from '../runner/suite.ts';
-import { type RunningService, startRunningService } from '../setup/running-service.ts';
-import type { BenchmarkShop } from '../setup/shops.ts';
+import { readTicks } from '../../../src/purchase-store/ticks/published-tick.ts';
+import { readUsage } from '../../measure/process-usage.ts';
+import { time } from '../../measure/rounds.ts';
+import { quantile } from '../../measure/statistics.ts';
+import { decimal, describeWarnings, mebibytes, tableOf } from '../../report/tables.ts';
+import { defineSuite } from '../../runner/suite.ts';
+import { type RunningService, startRunningService } from '../../setup/running-service.ts';
+import type { BenchmarkShop } from '../../setup/shops.ts';
+import { heavyQueriesTable, measureHeavyQueries } from './heavy-queries.ts';
 
 /** Postgres accepts 64 KiB of coupons. */
 const couponBytes = 60_000;
 const writers = 4;
+const heavyPurchases = 200_000;
+const heavyCustomers = 100_000;
 /** Purchases that get coupons of backslashes in one statement. COPY escapes each backslash. */
 const escapedPurchases = 1_000;
 const requestIntervalMs = 20;
@@ -20,15 +23,19 @@ const maxRecoveryMs = 600_000;
 
 export const noisyNeighbor = defineSuite({
   name: 'noisy-neighbor',
-  description: 'what large rows of one organization cost the requests of others, and memory',
+  description:
+    'what the heaviest queries of one key, and large rows of one organization, cost the requests of others',
   isQuick: false,
   defaults: { purchases: 9_000, seed: 42 },
   async run({ options: { purchases, seed }, scope, server }) {
     const sizes = [
       { organizations: 1, purchases, seed },
       { organizations: 1, purchases: 20_000, seed: seed + 1 },
+      { organizations: 1, purchases: heavyPurchases, customers: heavyCustomers, seed: seed + 2 },
     ];
     const service = await startRunningService({ scope, server }, sizes);
+    const [, other, busy] = service.shops as [BenchmarkShop, BenchmarkShop, BenchmarkShop];
+    const heavyQueries = await measureHeavyQueries(service, busy, other);
     const changes = {
       'each purchase in a transaction': () => changeEach(service),
       [`${escapedPurchases.toLocaleString('en')} purchases at once, all backslashes`]: () =>
@@ -42,6 +49,7 @@ export const noisyNeighbor = defineSuite({
 
     return {
       text: [
+        heavyQueriesTable(heavyQueries),
         tableOf(phases, {
           '60 KB of coupons for': ({ name }) => name,
           'changes, s': ({ changingMs }) => decimal(changingMs / 1000),
@@ -54,7 +62,7 @@ export const noisyNeighbor = defineSuite({
         }),
         ...describeWarnings(warnings),
       ],
-      figures: { phases, warnings },
+      figures: { heavyQueries, phases, warnings },
     };
   },
 });
