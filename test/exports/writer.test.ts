@@ -270,7 +270,7 @@ describe('an export of all purchases that match', () => {
   it.runIf(canListOpenFiles)('has none of the other files open that the API has open', async () => {
     await exported('base and log', 'ndjson', { maxValueInCents: 10n });
     const isBase = (path: string) => path.includes('/base-');
-    expect(openFilesUnder(directory).filter(isBase)).toHaveLength(1);
+    expect(openFilesUnder(directory).filter(isBase)).not.toEqual([]);
     const opened: string[][] = [];
     const seen = () => {
       for (const child of exportProcesses()) opened.push(openFilesUnder(directory, child));
