@@ -35,7 +35,7 @@ export const noisyNeighbor = defineSuite({
     ];
     const service = await startRunningService({ scope, server }, sizes);
     const [, other, busy] = service.shops as [BenchmarkShop, BenchmarkShop, BenchmarkShop];
-    const heavyQueries = await measureHeavyQueries(service, busy, other);
+    const heavyQueries = await measureHeavyQueries(scope, service, busy, other);
     const changes = {
       'each purchase in a transaction': () => changeEach(service),
       [`${escapedPurchases.toLocaleString('en')} purchases at once, all backslashes`]: () =>
