@@ -1,4 +1,4 @@
-import { earliestInstant } from './instant.ts';
+import { earliestInstant, latestInstant } from './instant.ts';
 import { intervalLengths } from './period.ts';
 import { type Comparison, stepMonths } from './purchase-report.ts';
 import { startOf, type ZoneOffset, zonedYears, zoneOffsets } from './time-zone.ts';
@@ -116,6 +116,12 @@ function monthsBefore(local: bigint, months: number): bigint {
 }
 
 const clamp = ({ since, until }: Bounds): Bounds => ({
-  since: since < earliestInstant ? earliestInstant : since,
-  until: until < earliestInstant ? earliestInstant : until,
+  since: withinYears(since),
+  until: withinYears(until),
 });
+
+/** Inverted bounds may move to a later time. */
+function withinYears(instant: bigint): bigint {
+  if (instant < earliestInstant) return earliestInstant;
+  return instant > latestInstant ? latestInstant : instant;
+}
