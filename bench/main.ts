@@ -21,6 +21,7 @@ import { opening } from './suites/opening.ts';
 import { organizations } from './suites/organizations.ts';
 import { pages } from './suites/pages/pages.ts';
 import { reports } from './suites/reports.ts';
+import { shortcuts } from './suites/shortcuts/shortcuts.ts';
 import { steps } from './suites/steps.ts';
 import { timeZones } from './suites/time-zones.ts';
 import { writes } from './suites/writes/writes.ts';
@@ -32,6 +33,7 @@ const suites: readonly Suite[] = [
   http,
   micro,
   steps,
+  shortcuts,
   lists,
   reports,
   pages,

@@ -1,4 +1,5 @@
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { Shortcuts } from '../../src/duckdb/shortcuts.ts';
 import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
 import { createTickReader } from '../../src/purchase-store/ticks/published-tick.ts';
 import { childEnvironment, queryQueueOptions, readSettings } from '../../src/settings/settings.ts';
@@ -39,6 +40,7 @@ export async function prepareShops(
 export async function openDuckDBEngine(
   scope: Scope,
   { database, dataDirectory }: Pick<PreparedShops, 'database' | 'dataDirectory'>,
+  shortcuts: Partial<Shortcuts> = {},
 ): Promise<PurchaseEngine> {
   const settings = readSettings(childEnvironment(database.url));
   const engine = await createDuckDBEngine({
@@ -47,6 +49,7 @@ export async function openDuckDBEngine(
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     ...queryQueueOptions(settings),
+    shortcuts,
     timeoutMs: 60_000,
     onError: (_organizationId, error) => scope.fail(error),
   });

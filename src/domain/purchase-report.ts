@@ -165,9 +165,6 @@ export class TooManyCohortsError extends Error {
   override readonly name = 'TooManyCohortsError';
 }
 
-/** The most groups, and customers counted in groups, that a report may have in memory. */
-export const maxReportGroups = 20_000_000;
-
 export class TooManyGroupsError extends Error {
   override readonly name = 'TooManyGroupsError';
   readonly count: number;

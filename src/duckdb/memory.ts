@@ -5,9 +5,6 @@ const unitBytes: Readonly<Record<string, number>> = {
   GiB: 2 ** 30,
 };
 
-/** Of the API's cached lists of purchases, beside DuckDB's memory. */
-export const listCacheBytes = 32 * 2 ** 20;
-
 /** The bytes of a size of DuckDB such as `512MB` or `2GiB`. */
 export function bytesOf(size: string): number {
   const [, number, unit = ''] = /^(\d+)(\w+)$/.exec(size) ?? [];

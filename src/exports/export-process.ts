@@ -7,6 +7,7 @@ import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { StoreFiles } from '../domain/purchase-engine.ts';
+import { defaultShortcuts, type Shortcuts } from '../duckdb/shortcuts.ts';
 import { spillDirectory } from '../duckdb/spill.ts';
 import { type Format, writeBatches } from '../http/formats/format.ts';
 import { formats, formatWith } from '../http/formats/negotiation.ts';
@@ -28,6 +29,8 @@ type ExportOptions = {
   /** Of each process; as DuckDB writes sizes. */
   readonly memoryLimit: string;
   readonly dataDirectory: string;
+  /** Other thresholds than those of production. */
+  readonly shortcuts?: Partial<Shortcuts>;
 };
 
 type Input = { readonly files: StoreFiles } | { readonly csv: AsyncIterable<Uint8Array> };
@@ -36,7 +39,8 @@ type Input = { readonly files: StoreFiles } | { readonly csv: AsyncIterable<Uint
  * Writes files, and all Parquet, in processes of their own, and other batches here. Batches are read
  * without waiting for the client: a transaction of Postgres is open until all are read.
  */
-export function createExportWriters({ dataDirectory, ...limits }: ExportOptions): ExportWriters {
+export function createExportWriters({ dataDirectory, ...options }: ExportOptions): ExportWriters {
+  const limits = { ...options, shortcuts: { ...defaultShortcuts, ...options.shortcuts } };
   const nextJob = () => ({ ...limits, spillDirectory: spillDirectory(dataDirectory, 'export') });
   const writeTable: ExportWriters['writeTable'] = ({ table, batches }, output, signal) => {
     const job = nextJob();

@@ -4,6 +4,7 @@ import { digitsByCurrency, usualDigits } from '../domain/currency.ts';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows } from '../duckdb/connection.ts';
+import type { Shortcuts } from '../duckdb/shortcuts.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
 import { createLabelCache } from '../engines/duckdb/serving/label-cache.ts';
 import {
@@ -18,11 +19,6 @@ import {
 } from '../purchase-store/format/relations.ts';
 import { functionOf } from './functions.ts';
 
-/** DuckDB keeps the hash tables of several joins in memory. */
-const maxLabelBytes = 16n * 2n ** 20n;
-/** Some 70 MiB in a hash table. */
-const maxJoinedCustomers = 1_000_000n;
-
 export type MatchingPurchases = Awaited<ReturnType<typeof matchingPurchases>>;
 
 /** The matching purchases of attached files: the source of every statement of an export. */
@@ -30,8 +26,9 @@ export async function matchingPurchases(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   filters: PurchaseFilters,
+  shortcuts: Shortcuts,
 ) {
-  const labels = createLabelCache(catalogs);
+  const labels = createLabelCache(catalogs, shortcuts);
   const condition = (await purchasesMatching(connection, labels, filters)) ?? sql`false`;
   const purchases = currentPurchases(catalogs, condition);
   const labelBytes = purchaseLabels.map(
@@ -50,10 +47,13 @@ export async function matchingPurchases(
     /** A relation with the columns of the layout. */
     purchases,
     count,
-    /** Whether the values of labels are too large to be joined in memory. */
-    hasLongLabels: bytes > maxLabelBytes,
-    /** Whether to encode the id of each customer once, rather than that of each row. */
-    joinsCustomers: customers <= maxJoinedCustomers && customers <= count,
+    /** Whether the values of labels are too large to be joined: DuckDB keeps several hash tables in memory. */
+    hasLongLabels: bytes > shortcuts.maxJoinedLabelBytes,
+    /**
+     * Whether to encode the id of each customer once, rather than that of each row. A million customers take
+     * some 70 MiB in a hash table.
+     */
+    joinsCustomers: customers <= shortcuts.maxJoinedCustomers && customers <= count,
   };
 }
 

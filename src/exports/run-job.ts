@@ -6,6 +6,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { StoreFiles } from '../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { createInstance } from '../duckdb/connection.ts';
+import type { Shortcuts } from '../duckdb/shortcuts.ts';
 import { streamPurchases } from '../engines/duckdb/list/list.ts';
 import { createGeneration } from '../engines/duckdb/serving/generation.ts';
 import { csv, csvForExcel } from '../http/formats/csv.ts';
@@ -33,6 +34,7 @@ export type ExportJob = {
   /** As DuckDB writes sizes. */
   readonly memoryLimit: string;
   readonly spillDirectory: string;
+  readonly shortcuts: Shortcuts;
 };
 
 type FilesSource = Pick<StoreFiles, 'part' | 'asOf'> & {
@@ -49,12 +51,13 @@ export async function runJob({
   format,
   spreadsheet,
   source,
+  shortcuts,
   ...options
 }: ExportJob): Promise<void> {
   const lineFormats = { csv, csv_excel: csvForExcel(spreadsheet), ndjson };
   const instance = await createInstance(options, async (preparing) => {
     // The order of a log is that of its lines, so it is read before the settings below.
-    if (!('csv' in source)) await openFiles(preparing, source);
+    if (!('csv' in source)) await openFiles(preparing, source, shortcuts);
     // Dictionaries are joined to the purchases, never the other way round.
     await preparing.run(`set global disabled_optimizers = 'join_order,build_side_probe_side'`);
     // Rows would wait in memory for the rows before them.
@@ -77,13 +80,13 @@ export async function runJob({
   };
   if ('csv' in source) return convertCsvToParquet(process.stdin, source.csv, connection);
 
-  const purchases = await matchingPurchases(connection, catalogs, source.filters);
+  const purchases = await matchingPurchases(connection, catalogs, source.filters, shortcuts);
   if (format !== 'arrow' && !purchases.hasLongLabels) {
     if (format === 'parquet') return copyParquet(connection, purchases);
     return copyLines(connection, purchases, lineFormats[format]);
   }
   const writeRows = async (of: Format) => {
-    const generation = await createGeneration(connection, catalogs);
+    const generation = await createGeneration(connection, catalogs, undefined, shortcuts);
     const labelConnection = await instance.connect();
     const all = streamPurchases(connection, labelConnection, generation, source.filters);
     return writeBatches(of, purchaseTable, purchaseBatches(all));
@@ -102,6 +105,7 @@ export async function runJob({
 async function openFiles(
   connection: DuckDBConnection,
   { hasBase, part, asOf }: FilesSource,
+  shortcuts: Shortcuts,
 ): Promise<void> {
   if (hasBase) await connection.run(`attach '/dev/fd/5' as ${catalogs.base} (read_only)`);
   else {
@@ -109,5 +113,6 @@ async function openFiles(
     await connection.run(createBaseLayout(catalogs.base));
   }
   const read = () => readRange(4, 0, part.bytes);
-  await createDelta(connection, catalogs, { path: '/dev/fd/4', ...part, read }, asOf);
+  const replayed = { path: '/dev/fd/4', ...part, read };
+  await createDelta(connection, catalogs, replayed, asOf, shortcuts);
 }

@@ -1,4 +1,5 @@
-import { bytesOf, listCacheBytes } from '../duckdb/memory.ts';
+import { bytesOf } from '../duckdb/memory.ts';
+import { defaultShortcuts } from '../duckdb/shortcuts.ts';
 import type { Settings } from './settings.ts';
 
 const megabyte = 1e6;
@@ -11,7 +12,7 @@ const maxVerificationMebibytes = 256;
 export const apiMemory = (settings: Settings): number =>
   ownBytes +
   bytesOf(settings.duckdbMemoryLimit) +
-  listCacheBytes +
+  defaultShortcuts.listCacheBytes +
   settings.responseCacheBytes +
   settings.exportConcurrency * (bytesOf(settings.exportMemoryLimit) + bytesOfExport);
 

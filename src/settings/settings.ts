@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { parseDuration } from '../domain/duration.ts';
 import { wholeNumber } from '../domain/whole-number.ts';
+import { defaultShortcuts } from '../duckdb/shortcuts.ts';
 import { withFileAdvice } from '../process/file-advice.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import {
@@ -115,7 +116,10 @@ const definitions = {
   queryQueueLimitPerKey: ['QUERY_QUEUE_LIMIT_PER_KEY', wholeNumber(0, 100_000, 100)],
   threadPoolSize: ['UV_THREADPOOL_SIZE', wholeNumber(1, 1024, 4)],
   /** The size of the response cache; 0 disables the cache. */
-  responseCacheBytes: ['RESPONSE_CACHE_MIB', mebibytes(0, 65_536, 64)],
+  responseCacheBytes: [
+    'RESPONSE_CACHE_MIB',
+    mebibytes(0, 65_536, defaultShortcuts.responseCacheBytes / 2 ** 20),
+  ],
   /** Concurrent exports of one API key, and in all. */
   exportsPerKey: ['EXPORTS_PER_KEY', wholeNumber(1, 100, 2)],
   exportConcurrency: ['EXPORT_CONCURRENCY', wholeNumber(1, 1000, 4)],

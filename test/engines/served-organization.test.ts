@@ -1,6 +1,7 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
+import { defaultShortcuts } from '../../src/duckdb/shortcuts.ts';
 import { listPurchases } from '../../src/engines/duckdb/list/list.ts';
 import { createServedOrganizations } from '../../src/engines/duckdb/serving/served-organizations.ts';
 import { createTickReader } from '../../src/purchase-store/ticks/published-tick.ts';
@@ -18,6 +19,7 @@ const it = test.extend('served', async ({ newDirectory }, { onCleanup }) => {
     dataDirectory: newDirectory,
     ticks: createTickReader(newDirectory),
     maxBytes: 2 ** 30,
+    shortcuts: defaultShortcuts,
     onError: (_id, error) => {
       throw error;
     },
@@ -34,25 +36,26 @@ const it = test.extend('served', async ({ newDirectory }, { onCleanup }) => {
       publishTestTick(newDirectory, tick);
       while ((await organizations.version(shop, null))?.asOf !== BigInt(tick)) await sleep(5);
     },
-    /** Ends after `end`. No change is committed meanwhile. */
-    async readShortly(begin: () => void, end: Promise<void>) {
-      await organizations.use(
-        shop,
-        null,
-        await instance.connect(),
-        async () => {
+    /** A query whose transaction begins after `end`. No change is committed meanwhile. */
+    async beginLate(begin: () => void, end: Promise<void>) {
+      const connection = await instance.connect();
+      const run = connection.run.bind(connection);
+      connection.run = async (...args) => {
+        if (args[0].startsWith('begin')) {
           begin();
           await end;
-        },
-        { isShort: true },
-      );
+        }
+        return run(...args);
+      };
+      await organizations.use(shop, null, connection, async () => {});
     },
     /** What queries show, each on a connection of its own. */
     async connected() {
       const connection = await instance.connect();
       return () =>
         organizations.use(shop, null, connection, async ({ generation, version: { asOf } }) => {
-          const page = await listPurchases(connection, generation, { filters: {}, limit: 100 });
+          const query = { filters: {}, limit: 100 };
+          const page = await listPurchases(connection, generation, query, defaultShortcuts);
           return { newest: page.purchases[0]?.id, asOf };
         });
     },
@@ -60,17 +63,17 @@ const it = test.extend('served', async ({ newDirectory }, { onCleanup }) => {
 });
 
 it('a response states the instant of the batches that it shows, not of a later tick', async ({
-  served: { publish, readShortly, connected },
+  served: { publish, beginLate, connected },
 }) => {
   const [second, third, fourth] = [await connected(), await connected(), await connected()];
   await publish(1);
   const [began, ending] = [signalled(), signalled()];
-  const reading = readShortly(began.signal, ending.promise);
+  const reading = beginLate(began.signal, ending.promise);
   await began.promise;
   const shown: ReturnType<typeof second>[] = [];
   for (const [index, show] of [second, third].entries()) {
     await publish(index + 2);
-    // The second waits for the short read, and the third for the second.
+    // The second waits for the query that begins late, and the third for the second.
     shown.push(show());
     await setImmediate();
   }

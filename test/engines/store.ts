@@ -37,7 +37,7 @@ export const hasClickHouse = inject('clickHouseUrl') !== undefined;
 const engines = hasClickHouse ? ofClickHouse : ofSuite;
 type EngineName = (typeof engines)[number];
 
-/** Whether purchases are in one part. `engines-agree.test.ts` compares each part alone as well. */
+/** Whether purchases are in one part. `random-questions` compares each part alone as well. */
 const isOnePart = (name: EngineName) =>
   /^clickhouse$|purchases in (a base|a log|the delta)$/.test(name);
 

@@ -268,7 +268,7 @@ it('reports refuse more groups than memory is meant for, and say what would be r
     await addPurchase(database.pool, organizationId, values);
   }
   await worker.once([organizationId]);
-  const engine = await createTestDuckDBEngine(directory, { maxReportGroups: 2 });
+  const engine = await createTestDuckDBEngine(directory, { shortcuts: { maxReportGroups: 2 } });
   onTestFinished(engine.close);
   const changes = createTestChangeFeed(directory);
   onTestFinished(changes.close);

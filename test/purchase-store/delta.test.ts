@@ -11,9 +11,10 @@ import {
   purchaseFromRow,
 } from '../../src/domain/purchase.ts';
 import { createInstance, detach, queryRows, quotePath } from '../../src/duckdb/connection.ts';
+import { type Shortcuts, shortcutSettings } from '../../src/duckdb/shortcuts.ts';
 import type { DuckDBEngine } from '../../src/engines/duckdb/engine.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/decode-records.ts';
-import { createDelta, maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
+import { createDelta } from '../../src/purchase-store/delta/delta.ts';
 import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { currentFile } from '../../src/purchase-store/format/current.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
@@ -48,8 +49,8 @@ const it = test
     onCleanup(async () => {
       for (const engine of engines) await engine.close();
     });
-    return async () => {
-      const engine = await createTestDuckDBEngine(newDirectory);
+    return async (shortcuts: Partial<Shortcuts> = {}) => {
+      const engine = await createTestDuckDBEngine(newDirectory, { shortcuts });
       engines.push(engine);
       return engine;
     };
@@ -117,12 +118,6 @@ const append = (log: NewLog, tick: number, changes: readonly ChangedPurchase[]) 
     tick,
   );
 
-/** A longer log is replayed in one statement. These purchases do not exist. */
-const padding = Array.from({ length: maxLinesOneByOne }, (_, index) => ({
-  id: 100n + BigInt(index),
-  row: null,
-}));
-
 /** What an organization shows at the instant `tick`: all purchases, and their sums by a label. */
 async function shownAt(engine: DuckDBEngine, organization: bigint, tick: number) {
   await engine.waitUntilFresh(organization, BigInt(tick), AbortSignal.timeout(10_000));
@@ -164,28 +159,29 @@ function expectedOf(changes: readonly ChangedPurchase[]): Awaited<ReturnType<typ
 it('a log shows the purchases of its changes, replayed at opening or applied later', {
   timeout: 120_000,
 }, async ({ newDirectory, openEngine }) => {
-  const [early, late] = [await openEngine(), await openEngine()];
+  // Batches of several changes are replayed, or none.
+  const thresholds = [6, shortcutSettings.maxLinesOneByOne.forced];
+  const open = () => Promise.all(thresholds.map((max) => openEngine({ maxLinesOneByOne: max })));
+  const [early, late] = [await open(), await open()];
   let organization = 0n;
   let tick = 0;
   await fc.assert(
     fc.asyncProperty(batchesOf, async (batches) => {
-      const publish = (): [bigint, NewLog] => {
-        organization += 1n;
-        return [organization, publishFiles(newDirectory, organization, noRecords)];
-      };
-      const [[short, shortLog], [padded, paddedLog]] = [publish(), publish()];
+      organization += 1n;
+      const log = publishFiles(newDirectory, organization, noRecords);
       for (const [index, changes] of batches.entries()) {
         tick += 1;
-        append(shortLog, tick, changes);
-        append(paddedLog, tick, index === 1 ? [...padding, ...changes] : changes);
+        append(log, tick, changes);
         publishTestTick(newDirectory, tick);
         const expected = expectedOf(batches.slice(0, index + 1).flat());
-        for (const id of [short, padded]) {
-          expect(await shownAt(early, id, tick)).toEqual(expected);
+        for (const engine of early) {
+          expect(await shownAt(engine, organization, tick)).toEqual(expected);
         }
       }
       const expected = expectedOf(batches.flat());
-      for (const id of [short, padded]) expect(await shownAt(late, id, tick)).toEqual(expected);
+      for (const engine of late) {
+        expect(await shownAt(engine, organization, tick)).toEqual(expected);
+      }
     }),
     // A run that shrinks would go on after the test.
     { numRuns: 12, endOnFailure: true },

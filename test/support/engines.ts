@@ -9,7 +9,7 @@ import { createTickReader } from '../../src/purchase-store/ticks/published-tick.
 
 export async function createTestDuckDBEngine(
   dataDirectory: string,
-  options: Partial<DuckDBEngineOptions> = {},
+  { shortcuts, ...options }: Partial<DuckDBEngineOptions> = {},
 ): Promise<DuckDBEngine> {
   return createDuckDBEngine({
     dataDirectory,
@@ -21,7 +21,7 @@ export async function createTestDuckDBEngine(
     queueLimitPerClient: 100,
     timeoutMs: 30_000,
     // Processes group the customers of such small shops.
-    minPurchasesForFirsts: 0,
+    shortcuts: { minPurchasesForFirsts: 0, ...shortcuts },
     onError: (_organizationId, error) => {
       throw error;
     },

@@ -6,22 +6,19 @@ import {
   type PurchaseReader,
   type QueuedRead,
 } from '../../domain/purchase-engine.ts';
-import {
-  isUnfiltered,
-  type PurchaseFilters,
-  type PurchaseStatsQuery,
-} from '../../domain/purchase-query.ts';
-import { maxReportGroups } from '../../domain/purchase-report.ts';
+import type { PurchaseFilters, PurchaseStatsQuery } from '../../domain/purchase-query.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { bytesOf } from '../../duckdb/memory.ts';
+import { defaultShortcuts, type Shortcuts } from '../../duckdb/shortcuts.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import type { QueryQueueOptions } from '../../queue/query-queue.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import { createPeriodTables, type SharedPeriodTables } from './calendar/period-tables.ts';
 import { findPurchase, listPurchases } from './list/list.ts';
 import type { CachedLists } from './list/list-cache.ts';
+import type { QueryContext } from './query-context.ts';
 import type { Generation } from './serving/generation.ts';
 import { interruptible } from './serving/interruption.ts';
 import { createQueryPool, type QueryPool } from './serving/query-pool.ts';
@@ -32,7 +29,7 @@ import {
   type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
 import { purchaseCohorts, purchaseReport } from './statistics/report.ts';
-import { doStatsReadFirsts, purchaseStats, type QueryContext } from './statistics/stats.ts';
+import { doStatsReadFirsts, purchaseStats } from './statistics/stats.ts';
 import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
@@ -40,23 +37,12 @@ export type DuckDBEngineOptions = QueryQueueOptions &
   Pick<DuckDBOptions, 'threads' | 'memoryLimit'> & {
     /** Called at most once a minute while an invalid instance cannot be replaced. */
     readonly onReplacementFailed?: (error: unknown) => void;
-    /** Smaller in tests. */
-    readonly minPurchasesForFirsts?: number | undefined;
-    /** Smaller in tests. */
-    readonly maxReportGroups?: number | undefined;
+    /** Other thresholds than those of production. */
+    readonly shortcuts?: Partial<Shortcuts>;
   };
-
-/**
- * With fewer purchases, grouping customers takes a few milliseconds more, and less than bringing
- * `previous_change` up to date while the shop writes. Of ten million, it takes twice the time.
- */
-const defaultMinPurchasesForFirsts = 4_000_000;
 
 /** The part of DuckDB's memory that open organizations may take. Queries need the rest. */
 const shareOfOpen = 0.75;
-
-/** Larger exports get the file: another process can then write the export, at no cost to queries. */
-const maxListedPurchases = 2_000;
 
 /** The engine, and the state of its current instance, for metrics and probes. */
 export type DuckDBEngine = PurchaseEngine & {
@@ -139,13 +125,15 @@ async function openParts(
   previous?: ServedOrganizations['all'],
 ): Promise<EngineParts> {
   prepareSpill(options.dataDirectory);
+  const shortcuts = { ...defaultShortcuts, ...options.shortcuts };
   const instance = await createInstance({
     ...options,
     spillDirectory: spillDirectory(options.dataDirectory, 'api'),
   });
-  const queries = createQueryPool(instance, options);
+  const queries = createQueryPool(instance, options, shortcuts);
   const organizationsOptions = {
     ...options,
+    shortcuts,
     maxBytes: shareOfOpen * bytesOf(options.memoryLimit),
     /** Files of an invalid instance cannot be detached. */
     onError: (organizationId: bigint, error: unknown) => {
@@ -157,11 +145,8 @@ async function openParts(
     instance,
     queries,
     organizations,
-    periodTables: createPeriodTables(instance),
-    context: {
-      minPurchasesForFirsts: options.minPurchasesForFirsts ?? defaultMinPurchasesForFirsts,
-      maxReportGroups: options.maxReportGroups ?? maxReportGroups,
-    },
+    periodTables: createPeriodTables(instance, shortcuts),
+    context: { shortcuts },
     async close() {
       await queries.close();
       await organizations.close();
@@ -250,10 +235,8 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   return {
     list: cachedOr(
       (lists, query) => lists.page(query),
-      queued(
-        (connection, { generation, lists }, query) =>
-          listPurchases(connection, generation, query, lists),
-        ({ filters }) => ({ isShort: isUnfiltered(filters) }),
+      queued((connection, { generation, lists }, query, { shortcuts }) =>
+        listPurchases(connection, generation, query, shortcuts, lists),
       ),
     ),
     get: cachedOr(
@@ -261,7 +244,6 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       queued(
         (connection, { generation }, id) => findPurchase(connection, generation, id),
         (id) => ({
-          isShort: true,
           isAffectedBy: (changed) => changed.some((each) => each.id === id),
         }),
       ),
@@ -288,12 +270,12 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
-        withParts(async ({ instance, organizations }) => {
+        withParts(async ({ instance, organizations, context: { shortcuts } }) => {
           const connection = await instance.connect();
           const read = () =>
             interruptible(either, connection, () =>
               organizations.use(organizationId, source, connection, async (lease) => {
-                const few = await listFew(connection, lease.generation, filters);
+                const few = await listFew(connection, lease.generation, filters, shortcuts);
                 return { few, lease, release: lease.hold() };
               }),
             );
@@ -317,14 +299,20 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   };
 }
 
-/** All matching purchases; null if there are more than `maxListedPurchases`. */
+/**
+ * All matching purchases; null if there are too many. These get the files: another process can then write the
+ * export, at no cost to queries.
+ */
 async function listFew(
   connection: DuckDBConnection,
   generation: Generation,
   filters: PurchaseFilters,
+  shortcuts: Shortcuts,
 ): Promise<readonly Purchase[] | null> {
-  const query = { filters, limit: maxListedPurchases };
-  const { purchases, hasMore } = await listPurchases(connection, generation, query);
+  const limit = shortcuts.maxListedPurchases;
+  if (limit === 0) return null;
+  const query = { filters, limit };
+  const { purchases, hasMore } = await listPurchases(connection, generation, query, shortcuts);
   return hasMore ? null : purchases;
 }
 

@@ -4,6 +4,7 @@ import { purchaseColumns } from '../../domain/purchase.ts';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
+import { defaultShortcuts, type Shortcuts } from '../../duckdb/shortcuts.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
 import { createDeltaLayout, supersededColumns } from '../format/layout.ts';
 import { quarterHourOf } from '../format/quarter-hours.ts';
@@ -23,6 +24,7 @@ import type { SavedDelta } from './saved-delta.ts';
 /** The changes since a base, in a database in memory. */
 export type Delta = {
   readonly catalogs: StoreCatalogs;
+  readonly shortcuts: Shortcuts;
   dictionaryKeys: DictionaryKeys;
   readonly previousChanges: PreviousChanges;
 };
@@ -47,16 +49,13 @@ export type Applied = {
 };
 
 /**
- * Up to this number, lines are applied one by one: the statements that replay a log take 45 ms for 25
- * records and for 1,000. One by one, 25 records take 8 ms, and 1,000 take 20 ms.
+ * The statements that replay a log take 45 ms for 25 records and for 1,000. One by one, 25 records take 8 ms,
+ * and 1,000 take 20 ms. Decoding 512 KiB in JavaScript blocks the event loop for 10 ms.
  */
-export const maxLinesOneByOne = 2_000;
-
-/** Up to this number, bytes are decoded in JavaScript, which blocks the event loop for 10 ms. */
-export const maxBytesOneByOne = 2 ** 19;
-
-const isReplayed = ({ lines, bytes }: Pick<LogLines, 'lines' | 'bytes'>): boolean =>
-  lines > maxLinesOneByOne || bytes > maxBytesOneByOne;
+const isReplayed = (
+  { lines, bytes }: Pick<LogLines, 'lines' | 'bytes'>,
+  { maxLinesOneByOne, maxBytesOneByOne }: Shortcuts,
+): boolean => lines > maxLinesOneByOne || bytes > maxBytesOneByOne;
 
 /**
  * Creates the delta of a base, attached as `catalogs.delta`, with a part of a log. `otherwise` is the
@@ -67,12 +66,13 @@ export async function createDelta(
   catalogs: StoreCatalogs,
   part: ReplayedPart,
   otherwise: bigint,
+  shortcuts: Shortcuts = defaultShortcuts,
 ): Promise<{ readonly delta: Delta; readonly applied: Applied }> {
   await connection.run(`attach ':memory:' as ${catalogs.delta}`);
   const saved = (await part.load?.(connection, catalogs.delta)) ?? null;
   const { lines: shownLines, position } = saved ?? { lines: 0, position: 0 };
   const unsaved = { lines: part.lines - shownLines, bytes: part.bytes - position };
-  const isLong = isReplayed(unsaved);
+  const isLong = isReplayed(unsaved, shortcuts);
   return inTransaction(connection, async () => {
     if (saved === null) await connection.run(createDeltaLayout(catalogs.delta));
     const rest = { path: part.path, shownLines, ...unsaved };
@@ -84,8 +84,14 @@ export async function createDelta(
     const firstQuarter = quarterHourOf(earliest[0] ?? otherwise);
     const delta = {
       catalogs,
-      dictionaryKeys: createDictionaryKeys(catalogs, nextKeys),
-      previousChanges: createPreviousChanges(catalogs, firstQuarter, saved?.base != null),
+      shortcuts,
+      dictionaryKeys: createDictionaryKeys(catalogs, nextKeys, shortcuts),
+      previousChanges: createPreviousChanges(
+        catalogs,
+        firstQuarter,
+        saved?.base != null,
+        shortcuts,
+      ),
     };
     delta.previousChanges.add(ids);
     const before = hasChanges ? await readApplied(connection, catalogs) : unchanged;
@@ -128,7 +134,7 @@ async function earliestOf(connection: DuckDBConnection, base: string): Promise<b
 
 /**
  * Applies the next lines of the log in one transaction, and calls `beforeCommit`. After a failure, the
- * delta must be created again: its cache of dictionary keys may have keys that were rolled back.
+ * delta must be created again: the next keys of its dictionaries are not rolled back.
  */
 export async function applyLines(
   connection: DuckDBConnection,
@@ -137,7 +143,7 @@ export async function applyLines(
   beforeCommit: () => Promise<void> = async () => {},
 ): Promise<Applied> {
   return inTransaction(connection, async () => {
-    const applied = isReplayed(lines)
+    const applied = isReplayed(lines, delta.shortcuts)
       ? await replayLines(connection, delta, lines)
       : await writeChanges(connection, delta, decodeRecords(lines.read()));
     await beforeCommit();
@@ -150,10 +156,11 @@ async function replayLines(
   delta: Delta,
   lines: LogLines,
 ): Promise<Applied> {
-  const { catalogs, previousChanges } = delta;
+  const { catalogs, previousChanges, shortcuts } = delta;
   const before = await readApplied(connection, catalogs);
   previousChanges.add(await replay(connection, catalogs, lines, false));
-  delta.dictionaryKeys = createDictionaryKeys(catalogs, await readNextKeys(connection, catalogs));
+  const nextKeys = await readNextKeys(connection, catalogs);
+  delta.dictionaryKeys = createDictionaryKeys(catalogs, nextKeys, shortcuts);
   const { purchases, instants } = await readApplied(connection, catalogs);
   return { purchases: purchases - before.purchases, instants };
 }
@@ -173,16 +180,17 @@ export async function updatePreviousChanges(
 /** Writes changed purchases, and the placeholder row of sign 0 if the delta is new. */
 async function writeChanges(
   connection: DuckDBConnection,
-  { catalogs, dictionaryKeys, previousChanges }: Delta,
+  delta: Delta,
   changed: readonly ChangedPurchase[],
   placeholder: readonly DuckDBValue[] | null = null,
 ): Promise<Applied> {
+  const { catalogs, dictionaryKeys, previousChanges } = delta;
   let purchases = 0;
   const rows = changed.flatMap(({ row }) => (row === null ? [] : [row]));
   const encoded = await encodePurchases(connection, rows, dictionaryKeys);
   const isFirst = placeholder !== null && catalogs.base === emptyBase;
   const ids = changed.map(({ id }) => id);
-  if (!isFirst && ids.length > 0) purchases -= await supersede(connection, catalogs, ids);
+  if (!isFirst && ids.length > 0) purchases -= await supersede(connection, delta, ids);
   const added = [rows.map(() => 1), ...encoded];
   if (placeholder !== null)
     for (const [index, column] of added.entries()) column.push(placeholder[index] as DuckDBValue);
@@ -201,20 +209,20 @@ const instantsOf = (changed: readonly ChangedPurchase[]): bigint[] =>
 /** Removes those of the purchases that base and delta have, and returns their number. */
 async function supersede(
   connection: DuckDBConnection,
-  { base, delta }: StoreCatalogs,
+  { catalogs: { base, delta }, shortcuts }: Delta,
   ids: readonly bigint[],
 ): Promise<number> {
   const change = raw(`${delta}.change`);
   const [deleted] = await queryRows(
     connection,
-    sql`delete from ${change} where sign > 0 and id in (${listed(ids, 'bigint')})`,
+    sql`delete from ${change} where sign > 0 and id in (${listed(ids, 'bigint', shortcuts)})`,
   );
   const removed = Number(deleted?.[0] as bigint);
   // Without a base, two statements less save two milliseconds each.
   if (base === emptyBase) return removed;
   const known = await queryRows(
     connection,
-    sql`select id from ${change} where sign < 0 and id in (${listed(ids, 'bigint')})`,
+    sql`select id from ${change} where sign < 0 and id in (${listed(ids, 'bigint', shortcuts)})`,
   );
   const superseded = new Set(known.map(([id]) => id));
   const others = ids.filter((id) => !superseded.has(id));
@@ -224,7 +232,7 @@ async function supersede(
     sql`
       insert into ${change} by name
       select -1 as sign, ${raw(supersededColumns)} from ${raw(base)}.purchase
-      where id in (${listed(others, 'bigint')})`,
+      where id in (${listed(others, 'bigint', shortcuts)})`,
   );
   return removed + Number(added?.[0] as bigint);
 }

@@ -3,6 +3,7 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
+import type { Shortcuts } from '../../duckdb/shortcuts.ts';
 import { type Dictionary, dictionaries, firstKey, positionOf } from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 
@@ -13,7 +14,7 @@ export type KeysByValue = ReadonlyMap<DictionaryValue, number>;
 
 /**
  * Returns the keys of values, and inserts those that base and delta lack into the delta. Call it
- * within a transaction. If the transaction fails, open the delta again: the cache is not rolled back.
+ * within a transaction. If the transaction fails, open the delta again: the next keys are not rolled back.
  */
 export type DictionaryKeys = (
   connection: DuckDBConnection,
@@ -43,47 +44,44 @@ export async function readNextKeys(
   return new Map(dictionaries.map((each, index) => [each, rows[0]?.[index] as number]));
 }
 
-/** The cache of a dictionary is cleared beyond this size. */
-const maxCachedKeys = 4_096;
-
 /** Only the returned function may write to the dictionaries of the delta. */
-export function createDictionaryKeys(catalogs: StoreCatalogs, nextKeys: NextKeys): DictionaryKeys {
-  const caches = new Map(
-    dictionaries.map((dictionary) => [dictionary, new Map<DictionaryValue, number>()]),
-  );
-  const cacheOf = (dictionary: Dictionary) =>
-    caches.get(dictionary) as Map<DictionaryValue, number>;
-
+export function createDictionaryKeys(
+  catalogs: StoreCatalogs,
+  nextKeys: NextKeys,
+  shortcuts: Shortcuts,
+): DictionaryKeys {
   return async (connection, wanted) => {
-    const missing = new Map<Dictionary, DictionaryValue[]>();
-    for (const [dictionary, values] of wanted) {
-      const cache = cacheOf(dictionary);
-      if (cache.size + values.size > maxCachedKeys) cache.clear();
-      const unknown = [...values].filter((value) => !cache.has(value));
-      if (unknown.length > 0) missing.set(dictionary, unknown);
-    }
-    const hasEntries = ([each]: [Dictionary, unknown]) => nextKeys.get(each) !== firstKey(each);
-    const present = new Map([...missing].filter(hasEntries));
+    const found = new Map(
+      [...wanted.keys()].map((each) => [each, new Map<DictionaryValue, number>()]),
+    );
+    const keysOf = (dictionary: Dictionary) =>
+      found.get(dictionary) as Map<DictionaryValue, number>;
+    const present = [...wanted].filter(
+      ([each, { size }]) => size > 0 && nextKeys.get(each) !== firstKey(each),
+    );
     // One statement for all dictionaries: each takes a millisecond to plan and to run.
-    if (present.size > 0) {
-      for (const [name, value, key] of await queryRows(connection, lookUp(catalogs, present))) {
+    if (present.length > 0) {
+      for (const [name, value, key] of await queryRows(
+        connection,
+        lookUp(catalogs, present, shortcuts),
+      )) {
         const dictionary = dictionaries.find((each) => each.name === name) as Dictionary;
-        cacheOf(dictionary).set(parseValue(dictionary, value as string), key as number);
+        keysOf(dictionary).set(parseValue(dictionary, value as string), key as number);
       }
     }
     const added: AddedEntry[] = [];
-    for (const [dictionary, values] of missing) {
-      const cache = cacheOf(dictionary);
+    for (const [dictionary, values] of wanted) {
+      const keys = keysOf(dictionary);
       let key = nextKeys.get(dictionary) as number;
       for (const value of values) {
-        if (cache.has(value)) continue;
+        if (keys.has(value)) continue;
         added.push({ dictionary, key, value });
-        cache.set(value, key++);
+        keys.set(value, key++);
       }
       nextKeys.set(dictionary, key);
     }
     await appendEntries(connection, catalogs.delta, added);
-    return caches;
+    return found;
   };
 }
 
@@ -93,13 +91,14 @@ const parseValue = ({ name }: Dictionary, text: string): DictionaryValue =>
 /** Selects name, value as text, and key of the entries with these values. */
 function lookUp(
   catalogs: StoreCatalogs,
-  missing: ReadonlyMap<Dictionary, readonly DictionaryValue[]>,
+  wanted: readonly (readonly [Dictionary, ReadonlySet<DictionaryValue>])[],
+  shortcuts: Shortcuts,
 ): Sql {
-  const parts = [...missing].map(([dictionary, values]) => {
+  const parts = wanted.map(([dictionary, values]) => {
     const value = raw(dictionary.value);
     return sql`
       select ${dictionary.name}::varchar, ${value}::varchar, key
-      from ${dictionaryEntries(catalogs, dictionary)} where ${value} in (${listed(values, typeOf(dictionary))})`;
+      from ${dictionaryEntries(catalogs, dictionary)} where ${value} in (${listed([...values], typeOf(dictionary), shortcuts)})`;
   });
   return join(parts, ' union all ');
 }

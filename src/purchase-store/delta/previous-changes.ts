@@ -3,6 +3,7 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
+import type { Shortcuts } from '../../duckdb/shortcuts.ts';
 import { previousStatus } from '../format/last-purchases.ts';
 import { labelDictionary } from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
@@ -29,9 +30,6 @@ export type PreviousChanges = {
   update(connection: DuckDBConnection): Promise<void>;
 };
 
-/** If more purchases have changed, `update` creates the table again. */
-const maxChanged = 5_000;
-
 /**
  * `firstQuarter` is the quarter of an hour of the base's earliest purchase. `isMade`: a saved delta has
  * the table.
@@ -40,6 +38,7 @@ export function createPreviousChanges(
   catalogs: StoreCatalogs,
   firstQuarter: number,
   isMade: boolean,
+  shortcuts: Shortcuts,
 ): PreviousChanges {
   const table = `${catalogs.delta}.previous_change`;
   /** Purchases that changed since the last `update`; null if the table must be created. */
@@ -51,7 +50,8 @@ export function createPreviousChanges(
     statusKey: Sql,
     ids: ReadonlySet<bigint> | null,
   ): Promise<number[]> => {
-    const isChanged = ids === null ? sql`true` : sql`id in (${listed([...ids], 'bigint')})`;
+    const isChanged =
+      ids === null ? sql`true` : sql`id in (${listed([...ids], 'bigint', shortcuts)})`;
     const moved = movedPurchases(catalogs.delta, statusKey, isChanged);
     const customers = sql`select customer_key from (${moved})`;
     // Only this table still has a purchase that was added, and then deleted or moved.
@@ -64,7 +64,7 @@ export function createPreviousChanges(
   return {
     add(ids) {
       for (const id of ids) changed?.add(id);
-      if (changed !== null && changed.size > maxChanged) changed = null;
+      if (changed !== null && changed.size > shortcuts.maxPreviousUpdates) changed = null;
     },
 
     async update(connection) {
@@ -81,7 +81,7 @@ export function createPreviousChanges(
       }
       if (customers.length > 0) {
         const none = firstQuarter - 1;
-        const rows = await differencesOf(connection, catalogs, statusKey, customers, none);
+        const rows = await differencesOf(connection, catalogs, statusKey, { customers, none });
         const target = { catalog: catalogs.delta, table: 'previous_change' };
         await appendColumns(connection, target, columnTypes, rows);
       }

@@ -26,14 +26,20 @@ const columns = [
 export const columnDefinitions = columns.map(({ name, type }) => `${name} ${type} not null`).join();
 export const columnTypes = typesOf(columns);
 
-/** The rows of the table `previous_change` of these customers, by column. `none` stands for no previous purchase. */
+type CustomersOf = {
+  readonly customers: readonly number[];
+  /** Stands for no previous purchase. */
+  readonly none: number;
+};
+
+/** The rows of the table `previous_change` of these customers, by column. */
 export async function differencesOf(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   statusKey: Sql,
-  customers: readonly number[],
-  none: number,
+  of: CustomersOf,
 ): Promise<DuckDBValue[][]> {
+  const { none } = of;
   const rows: DuckDBValue[][] = columns.map(() => []);
   let ofCustomer: Entry[] = [];
   const add = () => {
@@ -41,10 +47,8 @@ export async function differencesOf(
       for (const [index, value] of row.entries()) rows[index]?.push(value);
     ofCustomer = [];
   };
-  for await (const chunk of streamChunks(
-    connection,
-    entriesOf(catalogs, statusKey, customers, none),
-  )) {
+  const entries = entriesOf(catalogs, statusKey, of);
+  for await (const chunk of streamChunks(connection, entries)) {
     for (const values of chunk.getRows()) {
       const entry = entryOf(values);
       if (entry.customer !== ofCustomer[0]?.customer) add();
@@ -96,9 +100,6 @@ export const movedPurchases = (delta: string, statusKey: Sql, condition: Sql): S
   from ${raw(delta)}.change where sign <> 0 and ${condition}
   group by all having sum(sign) <> 0`;
 
-/** The purchases of more customers are read twice instead of materialized. */
-const maxKept = 1_000;
-
 /**
  * Selects the entries of each customer: the last quarters, then purchases in the order of creation. A
  * purchase of the base is an entry only if its previous purchase may differ now: its customer has a change
@@ -108,17 +109,15 @@ const maxKept = 1_000;
 function entriesOf(
   { base, delta }: StoreCatalogs,
   statusKey: Sql,
-  customers: readonly number[],
-  none: number,
+  { customers, none }: CustomersOf,
 ): Sql {
   const isOfCustomers = raw(`customer_key in (${customers.join(', ')})`);
-  const isKept = customers.length <= maxKept;
   // By the key itself, DuckDB would group by direct addressing, in a table of all customers.
   return sql`
     with change as materialized (
       ${movedPurchases(delta, statusKey, isOfCustomers)}
     ),
-    stored as ${raw(isKept ? 'materialized' : 'not materialized')} (
+    stored as not materialized (
       select customer_key, created_at, id, ${statusKey} as ${raw(status)}, ${raw(quarter)}, ${raw(ofAny)}, ${raw(ofStatus)}
       from ${raw(base)}.purchase where ${isOfCustomers}
     )

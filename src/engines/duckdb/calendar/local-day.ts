@@ -1,9 +1,10 @@
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { intervalLengths, periodOffsets } from '../../../domain/period.ts';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
+import type { QueryContext } from '../query-context.ts';
 import { type GenerationSummary, purchasesWithin, timeBounds } from '../serving/generation.ts';
 import { isSparse, localUnits, unitKey } from './local-time.ts';
-import { joinPeriods, type PeriodTables } from './period-tables.ts';
+import { joinPeriods } from './period-tables.ts';
 
 /** The SQL expressions that group purchases by day. */
 export type DayGrouping = {
@@ -23,12 +24,12 @@ export async function dayGrouping(
   summary: GenerationSummary,
   filters: PurchaseFilters,
   timeZone: string | undefined,
-  periodTables: PeriodTables,
+  { periodTables, shortcuts }: QueryContext,
 ): Promise<DayGrouping> {
   const bounds = timeBounds(summary, filters);
   const { day } = intervalLengths;
   // A filter does not narrow the bounds that DuckDB knows of the delta.
-  if (timeZone === undefined && !isSparse(timeBounds(summary, {}), day)) {
+  if (timeZone === undefined && !isSparse(timeBounds(summary, {}), day, shortcuts)) {
     return { key: sql`created_at::date`, joined: empty, date: sql`key` };
   }
   const calendar = { interval: 'day', timeZone } as const;
@@ -38,5 +39,5 @@ export async function dayGrouping(
     return { key: raw('period'), joined: joinPeriods(table), date };
   }
   const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
-  return { key: unitKey(localUnits(offsets, day), day, bounds), joined: empty, date };
+  return { key: unitKey(localUnits(offsets, day), day, bounds, shortcuts), joined: empty, date };
 }

@@ -2,6 +2,7 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant } from '../../../domain/instant.ts';
 import { type Interval, intervalLengths, isOfMonths } from '../../../domain/period.ts';
 import type { ZoneOffset } from '../../../domain/time-zone.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import {
   creationQuarter,
   quarterHour,
@@ -65,12 +66,15 @@ export const unitOf = (interval: Interval): bigint =>
  * groups small integers and dates in a table for each thread, with an entry for each unit between
  * the bounds: by day of the years 1 to 9999, 240 purchases took 1.8 s.
  */
-export const isSparse = ({ since, until }: TimeBounds, unit: bigint): boolean =>
-  until - since > 100_000n * unit;
+export const isSparse = (
+  { since, until }: TimeBounds,
+  unit: bigint,
+  { maxDirectlyAddressedUnits }: Shortcuts,
+): boolean => until - since > BigInt(maxDirectlyAddressedUnits) * unit;
 
 /** `localUnits` as a key to group by, which DuckDB hashes if the range is too long. */
-export const unitKey = (units: Sql, unit: bigint, bounds: TimeBounds): Sql =>
-  isSparse(bounds, unit) ? sql`xor(${units}, 0)` : units;
+export const unitKey = (units: Sql, unit: bigint, bounds: TimeBounds, shortcuts: Shortcuts): Sql =>
+  isSparse(bounds, unit, shortcuts) ? sql`xor(${units}, 0)` : units;
 
 /**
  * False for local mean times, which differ by seconds, and for clocks that changed at a minute

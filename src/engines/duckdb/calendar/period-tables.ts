@@ -8,6 +8,7 @@ import {
   periodOffsets,
 } from '../../../domain/period.ts';
 import { withDuckDBConnection } from '../../../duckdb/connection.ts';
+import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
 import {
   beginOfQuarterHour,
   creationQuarter,
@@ -41,11 +42,6 @@ export type PeriodTables = {
   covering(calendar: PeriodCalendar, bounds: TimeBounds, purchases: number): Promise<Sql | null>;
 };
 
-/**
- * With fewer purchases for each quarter of an hour of a table, arithmetic takes less time. Simple calendars
- * have one offset and no months. Measured with one to ten million purchases.
- */
-const minPurchasesPerQuarter = { ofSimpleCalendars: 32, ofOthers: 6 };
 /** A table may have this many times the quarters within the bounds. Others are read, but not joined. */
 const maxUnused = 4;
 /** The quarters of all tables together. Each takes 12 bytes. */
@@ -73,7 +69,10 @@ export const joinPeriods = (table: Sql, since = 0): Sql =>
 /** `previous` is the quarter of an hour of the customer's previous purchase. */
 export const isFirstInPeriod = (previous: Sql): Sql => sql`${previous} < first_quarter`;
 
-export function createPeriodTables(instance: DuckDBInstance): SharedPeriodTables {
+export function createPeriodTables(
+  instance: DuckDBInstance,
+  shortcuts: Shortcuts = defaultShortcuts,
+): SharedPeriodTables {
   const tables = new Map<string, Table>();
   /** One at a time: each creation may replace a table, and none is created while a transaction begins to see them. */
   const queue = new PQueue({ concurrency: 1 });
@@ -112,10 +111,12 @@ export function createPeriodTables(instance: DuckDBInstance): SharedPeriodTables
         const offsets = await periodOffsets(calendar, since, until);
         if (quarters === null || !areInQuarterHours(offsets)) return null;
         const isSimple = !isOfMonths(calendar.interval) && offsets.length === 1;
-        const minimum = minPurchasesPerQuarter[isSimple ? 'ofSimpleCalendars' : 'ofOthers'];
+        const minimum = isSimple
+          ? shortcuts.minPurchasesPerQuarterOfSimpleCalendars
+          : shortcuts.minPurchasesPerQuarterOfOtherCalendars;
         const { interval, timeZone = '', weekStart = '' } = calendar;
         const key = `${interval} ${timeZone} ${weekStart}`;
-        const maxQuarters = purchases / minimum;
+        const maxQuarters = minimum === 0 ? Number.POSITIVE_INFINITY : purchases / minimum;
         if (lengthOf(quarters) > maxQuarters) return null;
         const maxLength = Math.min(maxUnused * maxQuarters, maxQuartersOfTable);
         await queue.add(async () => {

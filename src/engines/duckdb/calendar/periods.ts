@@ -1,10 +1,16 @@
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { arePeriodsInOrder, keyOf, periodKeyAt, periodOffsets } from '../../../domain/period.ts';
-import { maxPeriodsOf, type PeriodsQuery } from '../../../domain/purchase-query.ts';
+import {
+  maxPeriodsOf,
+  type PeriodsQuery,
+  type PurchaseFilters,
+} from '../../../domain/purchase-query.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
+import type { QueryContext } from '../query-context.ts';
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
 import { type FirstPurchases, firstPurchases } from '../statistics/first-purchases.ts';
 import { areInQuarterHours, localPeriod, localUnits, unitKey, unitOf } from './local-time.ts';
-import { isFirstInPeriod, joinPeriods, type PeriodTables } from './period-tables.ts';
+import { isFirstInPeriod, joinPeriods } from './period-tables.ts';
 
 /** The periods of a time series, as SQL (domain/period.ts). */
 export type Periods = {
@@ -28,10 +34,20 @@ export type FirstsInPeriods = FirstPurchases & {
   readonly cutPeriod: number | null;
 };
 
+/** The first purchases of a time series without groups; null if customers have to be grouped. */
+export const firstsInPeriods = (
+  generation: Generation,
+  filters: PurchaseFilters,
+  shortcuts: Shortcuts,
+): FirstPurchases | null =>
+  generation.summary.purchases < shortcuts.minPurchasesForFirstsInPeriods
+    ? null
+    : firstPurchases(generation, filters, shortcuts);
+
 export async function periodsOf(
   generation: Generation,
   query: PeriodsQuery,
-  periodTables: PeriodTables,
+  { periodTables, shortcuts }: QueryContext,
 ): Promise<Periods> {
   const { interval, filters } = query;
   const { summary } = generation;
@@ -41,13 +57,13 @@ export async function periodsOf(
   const begin = localPeriod(interval, offsets);
   const earliest = await periodKeyAt(query, bounds.since);
   const computed = {
-    period: unitKey(begin, unit, bounds),
+    period: unitKey(begin, unit, bounds, shortcuts),
     joined: empty,
     keyOf: (period: number) => keyOf(interval, BigInt(period) * unit),
     areFew: (await periodKeyAt(query, bounds.until)) - earliest < maxPeriodsOf(query),
   };
   const isExact = areInQuarterHours(offsets) && arePeriodsInOrder(interval, offsets);
-  const first = isExact ? firstPurchases(generation, filters) : null;
+  const first = isExact ? firstsInPeriods(generation, filters, shortcuts) : null;
   if (first === null) return { ...computed, firsts: null };
   const table =
     query.groupBy === undefined

@@ -12,7 +12,7 @@ import {
   type PurchaseListQuery,
   type PurchasePosition,
 } from '../../../domain/purchase-query.ts';
-import { listCacheBytes } from '../../../duckdb/memory.ts';
+import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
 import type { ChangedPurchase } from '../../../purchase-store/delta/decode-records.ts';
 import { createBoundedCache } from '../serving/bounded-cache.ts';
 import { doesMatch } from './matching-purchases.ts';
@@ -70,19 +70,24 @@ type CachedList = { readonly position: number; readonly ranges: readonly ListRan
 
 const maxRanges = 4;
 /** New purchases extend a range up to twice this number. */
-const maxRangePurchases = 500;
+const maxGrownPurchases = 500;
 const maxRangeBytes = 2 ** 20;
 /** The growth of a range from one read of a walk to the next. A client that reads one page reads no other. */
 const readAheadFactor = 4;
 
-export function createListCache(): ListCache {
-  const lists: LRUCache<string, CachedList> = createBoundedCache(listCacheBytes, ({ ranges }) =>
-    ranges.reduce((sum, { bytes }) => sum + bytes, rangeBytes),
+export function createListCache(shortcuts: Shortcuts = defaultShortcuts): ListCache {
+  const lists: LRUCache<string, CachedList> = createBoundedCache(
+    shortcuts.listCacheBytes,
+    ({ ranges }) => ranges.reduce((sum, { bytes }) => sum + bytes, rangeBytes),
   );
-  return { of: (store) => createCachedLists(lists, store) };
+  return { of: (store) => createCachedLists(lists, store, shortcuts) };
 }
 
-function createCachedLists(lists: LRUCache<string, CachedList>, store: CachedStore): CachedLists {
+function createCachedLists(
+  lists: LRUCache<string, CachedList>,
+  store: CachedStore,
+  shortcuts: Shortcuts,
+): CachedLists {
   const { catalog, position } = store;
 
   /** The ranges of a list at the position of the store. */
@@ -121,7 +126,7 @@ function createCachedLists(lists: LRUCache<string, CachedList>, store: CachedSto
 
     async read({ filters, limit, startingAfter, cursor }, read) {
       // One purchase more shows later that there is a next page.
-      const size = Math.max(limit + 1, readAhead(rangesOf(filters), cursor));
+      const size = Math.max(limit + 1, readAhead(rangesOf(filters), cursor, shortcuts));
       const { purchases, hasMore } = await read(size);
       const last = hasMore ? purchases.at(-1) : undefined;
       const end = last === undefined ? null : positionOf(last);
@@ -167,20 +172,24 @@ function withChanges(range: ListRange, states: ReadonlyMap<bigint, Purchase | nu
   );
   if (added.length === 0 && kept.length === range.purchases.length) return { ...range, cursor };
   const purchases = [...kept, ...added].sort(compareNewestFirst);
-  if (purchases.length <= 2 * maxRangePurchases) {
+  if (purchases.length <= 2 * maxGrownPurchases) {
     return createRange({ after, end, cursor }, purchases);
   }
-  const newest = purchases.slice(0, maxRangePurchases);
+  const newest = purchases.slice(0, maxGrownPurchases);
   return createRange({ after, end: positionOf(newest.at(-1) as Purchase), cursor }, newest);
 }
 
 /** The number of purchases to read after `cursor`: more if a cached range ends there, as in a walk. */
-function readAhead(ranges: readonly ListRange[], cursor: PurchasePosition | null): number {
+function readAhead(
+  ranges: readonly ListRange[],
+  cursor: PurchasePosition | null,
+  { maxReadAheadPurchases }: Shortcuts,
+): number {
   const before = ranges.find((range) => cursor !== null && isWithin(range, cursor));
   if (before === undefined) return 0;
   const { purchases, bytes } = before;
   const maxPurchases = Math.floor((maxRangeBytes / bytes) * purchases.length);
-  return Math.min(readAheadFactor * purchases.length, maxRangePurchases, maxPurchases);
+  return Math.min(readAheadFactor * purchases.length, maxReadAheadPurchases, maxPurchases);
 }
 
 /** Undefined if no range has a purchase with this id, or was read after it. */

@@ -14,6 +14,7 @@ import type {
   PurchasePosition,
 } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows, streamChunks } from '../../../duckdb/connection.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import { noLabel } from '../../../purchase-store/format/layout.ts';
 import { currentPurchases } from '../../../purchase-store/format/relations.ts';
@@ -27,6 +28,7 @@ export async function listPurchases(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseListQuery,
+  shortcuts: Shortcuts,
   cached?: Pick<CachedLists, 'read'>,
 ): Promise<PurchasePage> {
   const { filters, limit, startingAfter } = query;
@@ -36,7 +38,7 @@ export async function listPurchases(
   if (matching === null) return { purchases: [], hasMore: false };
   const read = async (size: number): Promise<PurchasePage> => {
     const page = { filters, matching, cursor, limit: size + 1 };
-    const rows = await readPageRows(connection, generation, page);
+    const rows = await readPageRows(connection, generation, page, shortcuts);
     const purchases = await withLabels(connection, generation.labels, rows.slice(0, size));
     return { purchases, hasMore: rows.length > size };
   };

@@ -3,10 +3,16 @@ import { LRUCache } from 'lru-cache';
 type Present = NonNullable<unknown>;
 
 /**
- * Evicts the least recently used entries beyond `maxSize`. Each has the size 1 unless `sizeOf` says otherwise.
- * LRUCache's `max` would allocate memory for all entries at once.
+ * Evicts the least recently used entries beyond `maxBytes`. Without bytes, it keeps nothing. LRUCache's `max`
+ * would allocate memory for all entries at once.
  */
 export const createBoundedCache = <Key extends Present, Value extends Present>(
-  maxSize: number,
-  sizeOf: (value: Value) => number = () => 1,
-): LRUCache<Key, Value> => new LRUCache({ maxSize, sizeCalculation: sizeOf });
+  maxBytes: number,
+  bytesOf: (value: Value, key: Key) => number,
+): LRUCache<Key, Value> => {
+  const maxSize = Math.floor(maxBytes);
+  // LRUCache has no size 0, and no entry that is larger than all.
+  return maxSize < 1
+    ? new LRUCache({ maxSize: 1, sizeCalculation: () => 2 })
+    : new LRUCache({ maxSize, sizeCalculation: bytesOf });
+};

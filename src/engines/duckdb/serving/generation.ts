@@ -4,6 +4,7 @@ import type { PaymentStatus } from '../../../domain/purchase.ts';
 import type { PurchaseSums, PurchaseTotals } from '../../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { type Applied, emptyBase, readApplied } from '../../../purchase-store/delta/delta.ts';
 import { creationQuarter } from '../../../purchase-store/format/quarter-hours.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
@@ -50,8 +51,8 @@ export type BaseCustomers = {
   readonly hasUnused: boolean;
 };
 
-export const createBaseCache = (): BaseCache => ({
-  labels: createFileLabels(),
+export const createBaseCache = (shortcuts: Shortcuts): BaseCache => ({
+  labels: createFileLabels(shortcuts),
   firstQuarter: null,
   sums: null,
   customers: null,
@@ -77,10 +78,11 @@ export async function createGeneration(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   applied?: Applied,
-  ofBase = createBaseCache(),
+  shortcuts: Shortcuts = defaultShortcuts,
+  ofBase = createBaseCache(shortcuts),
 ): Promise<Generation> {
   const summary = await readBaseSummary(connection, catalogs, ofBase);
-  const labels = createLabelCache(catalogs, ofBase.labels);
+  const labels = createLabelCache(catalogs, shortcuts, ofBase.labels);
   const generation = {
     catalogs,
     labels,

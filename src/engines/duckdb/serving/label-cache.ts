@@ -3,6 +3,7 @@ import type { LRUCache } from 'lru-cache';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../../domain/purchase.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import {
   type Entries,
   entriesOfBase,
@@ -40,22 +41,20 @@ export type FileLabels = {
   readonly keys: LRUCache<string, number>;
 };
 
-/** A label may have 1,024 bytes. */
-const maxCachedValueBytes = 32 * 2 ** 20;
-/** About the bytes of an entry besides its value. */
+/** About the bytes of an entry besides its label, which may have 1,024 bytes. */
 const cacheEntryBytes = 150;
-const maxCachedKeys = 1_000;
 
-export const createFileLabels = (): FileLabels => ({
-  values: createBoundedCache(maxCachedValueBytes, ({ length }) => length + cacheEntryBytes),
-  keys: createBoundedCache(maxCachedKeys),
+export const createFileLabels = ({ labelCacheBytes }: Shortcuts): FileLabels => ({
+  values: createBoundedCache(labelCacheBytes / 2, ({ length }) => length + cacheEntryBytes),
+  keys: createBoundedCache(labelCacheBytes / 2, (_key, { length }) => length + cacheEntryBytes),
 });
 
 export function createLabelCache(
   catalogs: StoreCatalogs,
-  ofBase: FileLabels = createFileLabels(),
+  shortcuts: Shortcuts,
+  ofBase: FileLabels = createFileLabels(shortcuts),
 ): LabelCache {
-  const ofDelta = createFileLabels();
+  const ofDelta = createFileLabels(shortcuts);
   const cacheOf = (file: unknown) => (file === 'base' ? ofBase : ofDelta);
   return {
     async lookUp(connection, keys) {

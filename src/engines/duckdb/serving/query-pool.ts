@@ -1,5 +1,6 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { connectKeepingStatements, type KeepingConnection } from '../../../duckdb/connection.ts';
+import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
 import {
   createQueryQueue,
   type QueryClient,
@@ -24,13 +25,17 @@ export type QueryPool = Pick<QueryQueue, 'state' | 'close'> & {
   ): Promise<Result>;
 };
 
-export function createQueryPool(instance: DuckDBInstance, options: QueryQueueOptions): QueryPool {
+export function createQueryPool(
+  instance: DuckDBInstance,
+  options: QueryQueueOptions,
+  { maxKeptStatements }: Shortcuts = defaultShortcuts,
+): QueryPool {
   const queue = createQueryQueue(options);
   const idle: KeepingConnection[] = [];
   return {
     run: (client, signal, query) =>
       queue.run(client, signal, async (either) => {
-        const slot = idle.pop() ?? (await connectKeepingStatements(instance));
+        const slot = idle.pop() ?? (await connectKeepingStatements(instance, maxKeptStatements));
         const { connection } = slot;
         try {
           return await interruptible(either, connection, () => query(connection));

@@ -7,6 +7,7 @@ import {
   type Versioned,
 } from '../../../domain/purchase-engine.ts';
 import { isCorruption, isDamage } from '../../../duckdb/damage.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { DamagedFiles } from '../../../purchase-store/damage/damaged-files.ts';
 import type { ChangedPurchase } from '../../../purchase-store/delta/decode-records.ts';
 import {
@@ -46,8 +47,6 @@ export type Lease = {
 };
 
 export type UseOptions = {
-  /** `work` takes a few milliseconds, and runs without a transaction. */
-  readonly isShort?: boolean;
   /** Whether pending changes affect the result. Without it, `work` waits until they are applied. */
   readonly isAffectedBy?: (changed: readonly ChangedPurchase[]) => boolean;
   /** Whether `work` reads the table `previous_change`, which is then up to date. */
@@ -60,6 +59,7 @@ type ServedOrganizationOptions = {
   readonly bases: Bases<SharedBase>;
   readonly ticks: TickReader;
   readonly lists: ListCache;
+  readonly shortcuts: Shortcuts;
   /** Opens one organization at a time: each occupies a thread of libuv's pool. */
   readonly opening: PQueue;
   /** Runs `work`, and once more after an eviction if memory or descriptors run out. */
@@ -93,18 +93,17 @@ const nameOf = ({ store: { current } }: VersionedStore, position: number): strin
 function isUnaffected(
   { opened: { store }, pending }: Found,
   isAffectedBy: NonNullable<UseOptions['isAffectedBy']>,
+  { maxSearchedChangesBytes }: Shortcuts,
 ): boolean {
   if (pending === null) return true;
   try {
-    const changed = store.changesBetween(store.part().position, pending.end);
+    const { position } = store.part();
+    const changed = store.changesBetween(position, pending.end, maxSearchedChangesBytes);
     return changed !== null && !isAffectedBy(changed);
   } catch {
     return false;
   }
 }
-
-/** The changes that queries may leave pending. */
-const maxUnapplied = 100;
 
 const minRetryDelayMs = 200;
 const maxRetryDelayMs = 60_000;
@@ -196,19 +195,23 @@ export class ServedOrganization {
   }
 
   #listsOf({ store }: VersionedStore, position: number): CachedLists {
-    const { catalogs, changesBetween } = store;
-    return this.#options.lists.of({ catalog: catalogs.delta, position, changesBetween });
+    const { lists, shortcuts } = this.#options;
+    return lists.of({
+      catalog: store.catalogs.delta,
+      position,
+      changesBetween: (from, to) => store.changesBetween(from, to, shortcuts.maxListChangesBytes),
+    });
   }
 
   /**
-   * Runs `work` on `connection`, in a transaction unless it is short. It sees one version. Null if no readable
+   * Runs `work` on `connection`, in a transaction. It sees one version. Null if no readable
    * files are from `source`; a null `source` accepts all files.
    */
   async use<Result>(
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    { isShort = false, isAffectedBy, readsFirsts = () => false }: UseOptions = {},
+    { isAffectedBy, readsFirsts = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
     let found = await this.#findApplied(source, isAffectedBy);
     // An eviction may have closed the files before they are held.
@@ -231,7 +234,6 @@ export class ServedOrganization {
     };
     const release = hold();
     try {
-      if (isShort) return { result: await opened.readShortly(found.instant, runWith) };
       let version = await opened.begin(connection, found.instant);
       while (!version.hasPreviousChanges && readsFirsts(version.generation)) {
         await connection.run('commit');
@@ -242,7 +244,7 @@ export class ServedOrganization {
       await commit(connection);
       return { result };
     } catch (error) {
-      if (!isShort) await rollback(connection);
+      await rollback(connection);
       reportDamage(error);
       throw error;
     } finally {
@@ -271,7 +273,8 @@ export class ServedOrganization {
 
   /** Applies many pending changes. The next query that needs them reports a failure. */
   #applyMany(found: Found): void {
-    if (found.pending === null || found.pending.records <= maxUnapplied) return;
+    const { maxPendingRecords } = this.#options.shortcuts;
+    if (found.pending === null || found.pending.records <= maxPendingRecords) return;
     void this.#change(found.opened, () => this.#apply(found)).catch(() => {});
   }
 
@@ -286,7 +289,7 @@ export class ServedOrganization {
     for (;;) {
       const found = await this.#find(source);
       if (found === null || found.pending === null) return found;
-      if (isAffectedBy && isUnaffected(found, isAffectedBy)) {
+      if (isAffectedBy && isUnaffected(found, isAffectedBy, this.#options.shortcuts)) {
         this.#applyMany(found);
         return found;
       }
@@ -376,7 +379,7 @@ export class ServedOrganization {
   }
 
   async #openCurrent(): Promise<void> {
-    const { instance, bases, ticks, withEviction } = this.#options;
+    const { instance, bases, ticks, shortcuts, withEviction } = this.#options;
     const tick = ticks.of(this.id);
     const stamp = stampOf(this.#currentFile);
     const current = await withEviction(async () => readCurrent(this.#directory, layoutVersion));
@@ -390,6 +393,7 @@ export class ServedOrganization {
       published: tick?.tick ?? 0,
       logEnd: publishedLogEnd(this.id, current, tick),
       catalog: `delta_${openedStores}`,
+      shortcuts,
     };
     const connection = await instance.connect();
     try {
@@ -398,7 +402,7 @@ export class ServedOrganization {
       );
       const { catalogs, applied, base } = store;
       const { cache } = base.content;
-      const generation = await createGeneration(connection, catalogs, applied, cache);
+      const generation = await createGeneration(connection, catalogs, applied, shortcuts, cache);
       const version = { generation, instant: instantOf(this.id, current, tick) };
       await this.#replace(new VersionedStore(instance, store, stamp, version));
     } catch (error) {

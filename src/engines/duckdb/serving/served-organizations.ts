@@ -6,6 +6,7 @@ import {
   type Versioned,
 } from '../../../domain/purchase-engine.ts';
 import { isOutOfMemory } from '../../../duckdb/memory.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { isOutOfFiles } from '../../../process/open-files.ts';
 import { createBases } from '../../../purchase-store/open-store.ts';
 import type { TickReader } from '../../../purchase-store/ticks/published-tick.ts';
@@ -61,6 +62,7 @@ export type ServedOrganizationsOptions = {
   readonly ticks: TickReader;
   /** Beyond this size, unused organizations are closed, the least recently used first. */
   readonly maxBytes: number;
+  readonly shortcuts: Shortcuts;
   /** Receives the error of files that cannot be served. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
@@ -74,13 +76,13 @@ const idleCheckMs = 60_000;
  */
 export function createServedOrganizations(
   instance: DuckDBInstance,
-  { dataDirectory, ticks, maxBytes, onError }: ServedOrganizationsOptions,
+  { dataDirectory, ticks, maxBytes, shortcuts, onError }: ServedOrganizationsOptions,
   previous: ServedOrganizations['all'] = new Map(),
 ): ServedOrganizations {
   const all = new Map<bigint, ServedOrganization>();
   const bases = createBases<SharedBase>(instance, (descriptor) => ({
     descriptor,
-    cache: createBaseCache(),
+    cache: createBaseCache(shortcuts),
   }));
   const { evictBeyond, evictIdle, withEviction } = createEviction(all, onError);
   const options = {
@@ -88,7 +90,8 @@ export function createServedOrganizations(
     instance,
     bases,
     ticks,
-    lists: createListCache(),
+    lists: createListCache(shortcuts),
+    shortcuts,
     opening: new PQueue({ concurrency: 1 }),
     withEviction,
     onOpened: () => evictBeyond(maxBytes),

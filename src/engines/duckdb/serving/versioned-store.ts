@@ -30,9 +30,9 @@ export class VersionedStore {
   readonly stamp: string | null;
   readonly #instance: DuckDBInstance;
   #version: Version;
-  /** Transactions of queries that are about to begin, and short reads: no change is committed meanwhile. */
+  /** Transactions of queries that are about to begin: no change is committed meanwhile. */
   #beginning = 0;
-  /** Pending while a change is committed: no transaction and no short read begins meanwhile. */
+  /** Pending while a change is committed: no transaction begins meanwhile. */
   #committing: Promise<void> | null = null;
   #changing: Promise<void> | null = null;
   #users = 0;
@@ -140,25 +140,12 @@ export class VersionedStore {
    * the transaction's first use. USE needs no plan: a SELECT took 0.2 ms more.
    */
   async begin(connection: DuckDBConnection, instant: TickInstant): Promise<Version> {
-    return this.readShortly(instant, async (version) => {
-      await connection.run(`begin transaction read only; use ${this.store.catalogs.delta}`);
-      return version;
-    });
-  }
-
-  /**
-   * Runs `work`, which takes a few milliseconds, without a transaction: beginning and ending one takes a fifth
-   * of the time of a single purchase. No change is committed meanwhile, so its statements see one version.
-   */
-  async readShortly<Result>(
-    instant: TickInstant,
-    work: (version: Version) => Promise<Result>,
-  ): Promise<Result> {
     while (this.#committing !== null) await this.#committing;
     this.#beginning += 1;
     try {
       const version = this.#version;
-      return await work({ ...version, instant: later(instant, version.instant) });
+      await connection.run(`begin transaction read only; use ${this.store.catalogs.delta}`);
+      return { ...version, instant: later(instant, version.instant) };
     } finally {
       this.#beginning -= 1;
     }
@@ -173,7 +160,7 @@ export class VersionedStore {
   }
 }
 
-/** A short read on the connection would fail if its default database had been detached. */
+/** A later statement on the connection would fail if its default database had been detached. */
 const useDefaultDatabase = 'use memory';
 
 /** Ends a transaction of `begin`. */

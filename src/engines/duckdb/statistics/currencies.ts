@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { PurchaseTotals } from '../../../domain/purchase-engine.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import { groupedPurchases, signedCents } from '../../../purchase-store/format/relations.ts';
 import type { Generation, SumsByCurrency } from '../serving/generation.ts';
@@ -13,7 +14,7 @@ type CurrencyKeys = { readonly least: number; readonly greatest: number } | null
  * Currencies with this key and all greater ones have one sum, under this key: the column is free text, so sums of
  * each currency would take memory without a bound.
  */
-const otherCurrencies = 1_000;
+const otherCurrencies = ({ maxStoredCurrencies }: Shortcuts): number => maxStoredCurrencies + 1;
 
 /**
  * The sums of all purchases. A base is read once, for all generations that share it. Each
@@ -22,15 +23,20 @@ const otherCurrencies = 1_000;
 export async function sumsByCurrency(
   connection: DuckDBConnection,
   generation: Generation,
+  shortcuts: Shortcuts,
 ): Promise<SumsByCurrency> {
   const { catalogs, ofBase } = generation;
+  const others = otherCurrencies(shortcuts);
   ofBase.sums ??= await readSums(
     connection,
-    sumsOf(`${catalogs.base}.purchase`, 'count(*)', raw('purchase_value_in_cents')),
+    sumsOf(`${catalogs.base}.purchase`, 'count(*)', raw('purchase_value_in_cents'), others),
   );
   generation.sums ??= add(
     ofBase.sums,
-    await readSums(connection, sumsOf(`${catalogs.delta}.change`, 'sum(sign)', signedCents)),
+    await readSums(
+      connection,
+      sumsOf(`${catalogs.delta}.change`, 'sum(sign)', signedCents, others),
+    ),
   );
   return generation.sums;
 }
@@ -39,21 +45,28 @@ export async function sumsByCurrency(
  * The currencies of any `count` purchases, if the sums of all purchases leave only one answer:
  * more purchases than those without a currency have one, and still more have several.
  */
-export function currenciesOfAny(sums: SumsByCurrency, count: bigint): CurrencyKeys | undefined {
+export function currenciesOfAny(
+  sums: SumsByCurrency,
+  count: bigint,
+  shortcuts: Shortcuts,
+): CurrencyKeys | undefined {
   const withoutCurrency = sums.get(noLabel)?.purchaseCount ?? 0n;
-  if (count <= withoutCurrency) return undefined;
+  if (shortcuts.maxStoredCurrencies === 0 || count <= withoutCurrency) return undefined;
   const keys = currencyKeys(sums);
   const counts = keys.map((key) => sums.get(key)?.purchaseCount ?? 0n);
   const areSeveral = counts.every((ofCurrency) => count > withoutCurrency + ofCurrency);
-  return keys.length === 1 || areSeveral ? currenciesOfAll(sums) : undefined;
+  return keys.length === 1 || areSeveral ? currenciesOfAll(sums, shortcuts) : undefined;
 }
 
 /** Undefined if all are among `otherCurrencies`, which may be one or several. */
-export function currenciesOfAll(sums: SumsByCurrency): CurrencyKeys | undefined {
+export function currenciesOfAll(
+  sums: SumsByCurrency,
+  shortcuts: Shortcuts,
+): CurrencyKeys | undefined {
   const keys = currencyKeys(sums);
   if (keys.length === 0) return null;
   const least = Math.min(...keys);
-  return least === otherCurrencies ? undefined : { least, greatest: Math.max(...keys) };
+  return least === otherCurrencies(shortcuts) ? undefined : { least, greatest: Math.max(...keys) };
 }
 
 /** Reads the least and the greatest currency key of all purchases. */
@@ -86,9 +99,9 @@ export async function nameCurrencies(
 }
 
 /** Selects count and revenue of a table's rows by currency. DuckDB groups the keys by direct addressing. */
-const sumsOf = (table: string, count: string, cents: Sql) =>
+const sumsOf = (table: string, count: string, cents: Sql, others: number) =>
   sql`
-    select least(key, ${raw(String(otherCurrencies))}), sum(purchases)::bigint, sum(cents)
+    select least(key, ${raw(String(others))}), sum(purchases)::bigint, sum(cents)
     from (
       select ${raw(labelKey('currency'))} as key, ${raw(count)} as purchases, sum(${cents}) as cents
       from ${raw(table)} group by 1

@@ -3,6 +3,7 @@ import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import type { PaymentStatus } from '../../../domain/purchase.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { previousQuarters } from '../../../purchase-store/format/previous-purchases.ts';
 import {
   creationQuarter,
@@ -26,8 +27,8 @@ export type FirstPurchases = {
   readonly isFirst: Sql;
   /** That of all matching purchases; undefined if they have any. */
   readonly paymentStatus: PaymentStatus | undefined;
-  /** No bound of time excludes purchases of the base. */
-  readonly hasWholeBase: boolean;
+  /** The customers of the base are stored: no bound of time excludes its purchases. */
+  readonly hasStoredCustomers: boolean;
   /** The range begins within the quarter `since`: a previous purchase of this quarter may be within it. */
   readonly isWithinQuarter: boolean;
 };
@@ -39,6 +40,7 @@ export type FirstPurchases = {
 export function firstPurchases(
   { ofBase, summary }: Generation,
   { paymentStatuses = [], createdSince, createdUntil, ...others }: PurchaseFilters,
+  { minPurchasesForStoredCustomers }: Shortcuts,
 ): FirstPurchases | null {
   const { firstQuarter } = ofBase;
   if (firstQuarter === null || paymentStatuses.length > 1 || !isUnfiltered(others)) return null;
@@ -48,12 +50,13 @@ export function firstPurchases(
   if (isOfAll && quarterHourOf(summary.first) < firstQuarter) return null;
   const first = isOfAll ? firstQuarter : since;
   const [paymentStatus] = paymentStatuses;
+  const areCustomersStored = summary.purchases >= minPurchasesForStoredCustomers;
   return {
     previous: previousOf(paymentStatus),
     since: first,
     isFirst: isFirstSince(first, paymentStatus),
     paymentStatus,
-    hasWholeBase: isOfAll && createdUntil === undefined,
+    hasStoredCustomers: isOfAll && createdUntil === undefined && areCustomersStored,
     isWithinQuarter: !isOfAll && !isQuarterHour(createdSince ?? 0n),
   };
 }

@@ -1,7 +1,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { raw, type Sql } from 'sql-template-tag';
+import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import {
   previousQuarterNames,
   previousQuarters,
@@ -35,7 +36,7 @@ export type PurchasePart = Pick<Part, 'sign' | 'purchases'> & {
 
 /**
  * The current purchases as parts whose sums add up: those of the base, without the changed ones as they
- * were, and with these as they are. If a query needs more than sums, the changed ones are all purchases of
+ * were, and with these as they are. If a query needs first purchases, the changed ones are all purchases of
  * the customers of changed purchases: then also numbers of customers, and of first purchases, add up.
  */
 export async function purchaseParts(
@@ -43,16 +44,19 @@ export async function purchaseParts(
   generation: Generation,
   filters: PurchaseFilters,
   { firsts, customers, allColumns }: Needs,
+  shortcuts: Shortcuts,
 ): Promise<PurchasePart[]> {
   const { base, delta } = generation.catalogs;
   const ofBase = sql`${raw(base)}.purchase`;
   const change = sql`${raw(delta)}.change`;
   const [changed] = await queryRows(
     connection,
-    sql`select exists (from ${change} where sign <> 0)`,
+    sql`select count(*) from ${change} where sign <> 0`,
   );
-  const hasChanges = Boolean(changed?.[0]);
-  if (!firsts && !customers && !allColumns) {
+  const changes = Number(changed?.[0]);
+  const hasChanges = changes > 0;
+  const areInParts = changes <= shortcuts.maxChangesInParts;
+  if (areInParts && !firsts && !customers && !allColumns) {
     if (!hasChanges) return [{ sign: 1, purchases: ofBase }];
     return [
       { sign: 1, purchases: ofBase },
@@ -69,31 +73,33 @@ export async function purchaseParts(
     union all
     ${added}
   )`;
-  const isFirst = firstOfBase(generation, filters);
-  if (firsts && isFirst === null) {
-    return [
-      { sign: 1, purchases: await withFirsts(connection, generation, filters, current(sql``)) },
-    ];
+  const isFirst = firstOfBase(generation, filters, shortcuts);
+  // Distinct customers alone: by campaign, parts took a third more processor time than the anti join.
+  if (!areInParts || (firsts ? isFirst === null : hasChanges)) {
+    const all = current(empty);
+    const purchases = firsts ? await withFirsts(connection, generation, filters, all) : all;
+    return [{ sign: 1, purchases }];
   }
   const before = sql`(select *, ${isFirst ?? sql`false`} as is_first from ${ofBase})`;
   const { name: previous } = previousOf(filters);
   if (!hasChanges) return [{ sign: 1, purchases: before, previous }];
-  const now = current(touched);
   return [
     { sign: 1, purchases: before, previous },
     { sign: -1, purchases: sql`(select * from ${before} as purchase ${touched})`, previous },
     {
       sign: 1,
-      purchases: firsts ? await withFirsts(connection, generation, filters, now) : now,
+      purchases: await withFirsts(connection, generation, filters, current(touched)),
     },
   ];
 }
 
 /** A condition on purchases of the base; null if its columns do not tell first purchases. */
 function firstOfBase(
-  { ofBase }: Generation,
+  { ofBase, summary }: Generation,
   { paymentStatuses = [] }: PurchaseFilters,
+  { minPurchasesForStoredFirsts }: Shortcuts,
 ): Sql | null {
+  if (summary.purchases < minPurchasesForStoredFirsts) return null;
   if (ofBase.firstQuarter === null) return sql`false`;
   if (paymentStatuses.length > 1) return null;
   return raw(`${previousOf({ paymentStatuses }).name} < ${ofBase.firstQuarter}`);

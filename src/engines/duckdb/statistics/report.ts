@@ -19,6 +19,7 @@ import type {
   PurchaseReportQuery,
 } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import { shortcutSettings } from '../../../duckdb/shortcuts.ts';
 import {
   customerDictionary,
   labelDictionary,
@@ -34,10 +35,11 @@ import type { DimensionSql, Side } from '../../report/statement.ts';
 import { localPeriod, localUnits, unitKey, unitOf } from '../calendar/local-time.ts';
 import { isFirstInPeriod, joinPeriods } from '../calendar/period-tables.ts';
 import { purchasesMatching } from '../filters.ts';
+import type { QueryContext } from '../query-context.ts';
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
 import { dialect, purchaseParts } from './purchase-parts.ts';
 import { requireFewGroups } from './report-size.ts';
-import { purchaseStats, type QueryContext } from './stats.ts';
+import { purchaseStats } from './stats.ts';
 import { readPeriodRange } from './time-series.ts';
 
 /** Reads a report. Statistics compute the totals that they have as well. */
@@ -92,11 +94,13 @@ async function cohortSource(
   const condition = await purchasesMatching(connection, generation.labels, ofAll);
   const isWon = await purchasesMatching(connection, generation.labels, others);
   const period = await periodSql(generation, { interval, timeZone, weekStart }, ofAll, context);
+  const areFirstsCounted =
+    generation.summary.purchases >= context.shortcuts.minPurchasesForFirstsInCohorts;
   const needs = { firsts: true, customers: true, allColumns: false };
   const parts =
     condition === null || isWon === null
       ? []
-      : await purchaseParts(connection, generation, filters, needs);
+      : await purchaseParts(connection, generation, filters, needs, context.shortcuts);
   return {
     isWon: isWon ?? sql`false`,
     period,
@@ -108,12 +112,14 @@ async function cohortSource(
       purchases: sql`${purchases} as purchase ${period.joined ?? empty}`,
       condition: condition ?? sql`false`,
       isFirstInPeriod:
-        previous === undefined || period.joined === undefined
+        previous === undefined || period.joined === undefined || !areFirstsCounted
           ? undefined
           : isFirstInPeriod(raw(previous)),
     })),
   };
 }
+
+const withoutFirsts = { minPurchasesForFirsts: shortcutSettings.minPurchasesForFirsts.off };
 
 /** The table of first purchases is not brought up to date for a report. */
 const totalsOf =
@@ -123,7 +129,7 @@ const totalsOf =
       connection,
       generation,
       { filters, groupLimit: 1 },
-      { ...context, minPurchasesForFirsts: Number.POSITIVE_INFINITY },
+      { ...context, shortcuts: { ...context.shortcuts, ...withoutFirsts } },
       { sums: null, customerCount: counts.customers ? null : 0n },
     );
 
@@ -134,7 +140,7 @@ async function sideOf(
   context: QueryContext,
 ): Promise<Side> {
   const { filters, sums } = side;
-  await requireFewGroups(connection, generation, side, context.maxReportGroups);
+  await requireFewGroups(connection, generation, side, context.shortcuts.maxReportGroups);
   const matching = await purchasesMatching(connection, generation.labels, filters);
   const source = dimensionsOf(generation, side, context);
   const read: JoinedDimension[] = await Promise.all(
@@ -142,11 +148,12 @@ async function sideOf(
   );
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
-  const parts = await purchaseParts(connection, generation, filters, {
+  const needs = {
     firsts: needsFirsts(side),
     customers: sums.customers,
     allColumns: sums.amounts.length > 0,
-  });
+  };
+  const parts = await purchaseParts(connection, generation, filters, needs, context.shortcuts);
   const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
   return {
     dimensions,
@@ -203,7 +210,7 @@ async function periodSql(
   { summary, ofBase }: Generation,
   calendar: PeriodCalendar & { readonly interval: PeriodDimension },
   filters: PurchaseFilters,
-  { periodTables }: QueryContext,
+  { periodTables, shortcuts }: QueryContext,
 ): Promise<JoinedDimension> {
   const { interval } = calendar;
   const bounds = timeBounds(summary, filters);
@@ -219,5 +226,5 @@ async function periodSql(
   }
   const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
   const period = localPeriod(interval, offsets);
-  return { key: unitKey(period, unitOf(interval), bounds), match };
+  return { key: unitKey(period, unitOf(interval), bounds, shortcuts), match };
 }

@@ -15,6 +15,7 @@ import {
   type PurchaseStatsQuery,
 } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { labelDictionary, labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import {
   dictionaryEntries,
@@ -22,8 +23,8 @@ import {
   type StoreCatalogs,
 } from '../../../purchase-store/format/relations.ts';
 import { type DayGrouping, dayGrouping } from '../calendar/local-day.ts';
-import type { PeriodTables } from '../calendar/period-tables.ts';
 import { purchasesMatching } from '../filters.ts';
+import type { QueryContext } from '../query-context.ts';
 import type { Generation } from '../serving/generation.ts';
 import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
 import { countOpen, customersPart } from './distinct-customers.ts';
@@ -34,15 +35,6 @@ import {
   firstPurchases,
 } from './first-purchases.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
-
-/** What queries of an instance share. */
-export type QueryContext = {
-  readonly periodTables: PeriodTables;
-  /** Statistics of fewer purchases group their customers. */
-  readonly minPurchasesForFirsts: number;
-  /** Reports that may have more are refused. */
-  readonly maxReportGroups: number;
-};
 
 /** Results of the matching purchases that an earlier statement has read; null if it has not. */
 export type KnownTotals = {
@@ -60,16 +52,17 @@ export async function purchaseStats(
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return emptyStats;
+  const { shortcuts } = context;
   const firsts = firstPurchasesOf(generation, query, context);
   const baseCustomers =
-    firsts?.hasWholeBase && known.customerCount === null
+    firsts?.hasStoredCustomers && known.customerCount === null
       ? await customersOfBase(connection, generation, firsts.paymentStatus, matching)
       : null;
   const read = { matching, firsts, baseCustomers };
-  const ranking = await readRanking(connection, generation, read, query, context.periodTables);
-  const totals = isUnfiltered(filters)
-    ? await unfilteredTotals(connection, generation)
-    : await readTotals(connection, generation, filters, read, ranking ?? known);
+  const ranking = await readRanking(connection, generation, read, query, context);
+  const totals = areTotalsStored(generation, filters, shortcuts)
+    ? await unfilteredTotals(connection, generation, shortcuts)
+    : await readTotals(connection, generation, filters, read, ranking ?? known, shortcuts);
   const groups = ranking?.groups ?? [];
   return {
     ...totals,
@@ -86,14 +79,21 @@ type Read = {
   readonly baseCustomers: bigint | null;
 };
 
+const areTotalsStored = (
+  { summary }: Generation,
+  filters: PurchaseFilters,
+  { minPurchasesForStoredTotals }: Shortcuts,
+): boolean => isUnfiltered(filters) && summary.purchases >= minPurchasesForStoredTotals;
+
 /** Null if customers have to be grouped, or are known. */
 function firstPurchasesOf(
   generation: Generation,
   { filters }: PurchaseStatsQuery,
-  { minPurchasesForFirsts }: Pick<QueryContext, 'minPurchasesForFirsts'>,
+  { shortcuts }: Pick<QueryContext, 'shortcuts'>,
 ): FirstPurchases | null {
-  if (isUnfiltered(filters) || generation.summary.purchases < minPurchasesForFirsts) return null;
-  const firsts = firstPurchases(generation, filters);
+  const isShort = generation.summary.purchases < shortcuts.minPurchasesForFirsts;
+  if (isShort || areTotalsStored(generation, filters, shortcuts)) return null;
+  const firsts = firstPurchases(generation, filters, shortcuts);
   return firsts?.isWithinQuarter ? null : firsts;
 }
 
@@ -101,7 +101,7 @@ function firstPurchasesOf(
 export const doStatsReadFirsts = (
   generation: Generation,
   query: PurchaseStatsQuery,
-  context: Pick<QueryContext, 'minPurchasesForFirsts'>,
+  context: Pick<QueryContext, 'shortcuts'>,
 ): boolean => firstPurchasesOf(generation, query, context) !== null;
 
 /**
@@ -115,12 +115,13 @@ async function readTotals(
   { customerId }: PurchaseFilters,
   read: Read,
   { sums, customerCount }: KnownTotals,
+  shortcuts: Shortcuts,
 ): Promise<PurchaseTotals> {
   const { matching, firsts } = read;
   const { catalogs } = generation;
   if (sums?.purchaseCount === 0n) return emptyStats;
-  const ofAll = await sumsByCurrency(connection, generation);
-  const known = currenciesOfAny(ofAll, sums?.purchaseCount ?? 1n);
+  const ofAll = await sumsByCurrency(connection, generation, shortcuts);
+  const known = currenciesOfAny(ofAll, sums?.purchaseCount ?? 1n, shortcuts);
   const areSumsKnown = sums !== null && known !== undefined;
   const knownCustomers = customerId === undefined ? customerCount : 1n;
   const areCustomersGrouped = knownCustomers === null && firsts === null;
@@ -187,7 +188,7 @@ async function readRanking(
   { catalogs, summary }: Generation,
   read: Read,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
-  periodTables: PeriodTables,
+  context: QueryContext,
 ): Promise<(KnownTotals & { readonly groups: readonly PurchaseGroup[] }) | null> {
   if (groupBy === undefined) return null;
   const { matching } = read;
@@ -204,7 +205,7 @@ async function readRanking(
     left join ${dictionaryEntries(catalogs, labelDictionary(label))} as label on label.key = ranking.key`;
   const named =
     groupBy === 'day'
-      ? groupedByDay(await dayGrouping(summary, filters, timeZone, periodTables))
+      ? groupedByDay(await dayGrouping(summary, filters, timeZone, context))
       : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,

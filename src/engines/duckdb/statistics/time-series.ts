@@ -25,13 +25,19 @@ import {
   rangeOf,
   withInterval,
 } from '../../time-series.ts';
-import { type FirstsInPeriods, type Periods, periodsOf } from '../calendar/periods.ts';
+import {
+  type FirstsInPeriods,
+  firstsInPeriods,
+  type Periods,
+  periodsOf,
+} from '../calendar/periods.ts';
 import { purchasesMatching } from '../filters.ts';
+import type { QueryContext } from '../query-context.ts';
 import type { Generation } from '../serving/generation.ts';
 import { type CountedPeriods, readPeriods } from './counted-periods.ts';
-import { customersOfBase, firstPurchases } from './first-purchases.ts';
+import { customersOfBase } from './first-purchases.ts';
 import { dialect, purchaseParts } from './purchase-parts.ts';
-import { doStatsReadFirsts, type KnownTotals, purchaseStats, type QueryContext } from './stats.ts';
+import { doStatsReadFirsts, type KnownTotals, purchaseStats } from './stats.ts';
 
 /** Reads a time series. Statistics compute its totals and ranking. */
 export async function purchaseTimeSeries(
@@ -45,7 +51,7 @@ export async function purchaseTimeSeries(
     readPeriodRange(connection, generation, calendar, filters, context),
   );
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
-  const periods = await periodsOf(generation, query, context.periodTables);
+  const periods = await periodsOf(generation, query, context);
   const { firsts } = periods;
   const statsOf = (known?: KnownTotals) => {
     const totals = { filters, groupBy, groupLimit };
@@ -62,7 +68,10 @@ export async function purchaseTimeSeries(
     const series = await readSeries(connection, generation, query, stats);
     const condition = series === null ? matching : sql`${matching} and ${series.condition}`;
     const key = series?.key ?? raw('0');
-    const rows = await readGroupedPeriods(connection, generation, filters, condition, key, periods);
+    const rows = await readGroupedPeriods(connection, generation, filters, condition, key, {
+      ...periods,
+      shortcuts: context.shortcuts,
+    });
     return rows.map((row) => ({ ...row, series: series?.names.get(row.series) ?? null }));
   });
 }
@@ -71,11 +80,11 @@ export async function purchaseTimeSeries(
 export const doesTimeSeriesReadFirsts = (
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
-  context: Pick<QueryContext, 'minPurchasesForFirsts'>,
+  context: Pick<QueryContext, 'shortcuts'>,
 ): boolean =>
-  query.groupBy === undefined
-    ? firstPurchases(generation, query.filters) !== null
-    : doStatsReadFirsts(generation, query, context);
+  (query.groupBy === undefined &&
+    firstsInPeriods(generation, query.filters, context.shortcuts) !== null) ||
+  doStatsReadFirsts(generation, query, context);
 
 /** One statement reads the base: the periods have all sums, and the range unless it may be too long. */
 async function withoutGroups(
@@ -91,7 +100,7 @@ async function withoutGroups(
   let counted: CountedPeriods | null = null;
   const read = async () => {
     if (counted !== null) return counted;
-    const customers = firsts.hasWholeBase
+    const customers = firsts.hasStoredCustomers
       ? await customersOfBase(connection, generation, firsts.paymentStatus, matching)
       : null;
     counted = await readPeriods(connection, generation.catalogs, matching, periods, customers);
@@ -176,9 +185,9 @@ async function readGroupedPeriods(
   filters: PurchaseFilters,
   condition: Sql,
   series: Sql,
-  { period, joined, keyOf }: Periods,
+  { period, joined, keyOf, shortcuts }: Periods & Pick<QueryContext, 'shortcuts'>,
 ): Promise<(Omit<PeriodRow, 'series'> & { readonly series: number })[]> {
-  const parts = await purchaseParts(connection, generation, filters, countedCustomers);
+  const parts = await purchaseParts(connection, generation, filters, countedCustomers, shortcuts);
   const side = {
     dimensions: [{ key: series }, { key: period }],
     parts: parts.map(({ sign, purchases }) => ({
@@ -207,14 +216,10 @@ export async function readPeriodRange(
   generation: Generation,
   calendar: PeriodCalendar,
   filters: PurchaseFilters,
-  { periodTables }: QueryContext,
+  context: QueryContext,
 ): Promise<PeriodRange | null> {
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return null;
-  const periods = await periodsOf(
-    generation,
-    { ...calendar, filters, groupLimit: 1 },
-    periodTables,
-  );
+  const periods = await periodsOf(generation, { ...calendar, filters, groupLimit: 1 }, context);
   return readRange(connection, generation, matching, periods);
 }

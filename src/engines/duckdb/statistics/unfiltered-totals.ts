@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { emptyStats, type PurchaseTotals } from '../../../domain/purchase-engine.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
+import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
 import type { BaseCustomers, Generation } from '../serving/generation.ts';
@@ -16,16 +17,18 @@ import { customersOfBase } from './first-purchases.ts';
 export async function unfilteredTotals(
   connection: DuckDBConnection,
   generation: Generation,
+  shortcuts: Shortcuts,
 ): Promise<PurchaseTotals> {
-  generation.totals ??= await readTotals(connection, generation);
+  generation.totals ??= await readTotals(connection, generation, shortcuts);
   return generation.totals;
 }
 
 async function readTotals(
   connection: DuckDBConnection,
   generation: Generation,
+  shortcuts: Shortcuts,
 ): Promise<PurchaseTotals> {
-  const sums = await sumsByCurrency(connection, generation);
+  const sums = await sumsByCurrency(connection, generation, shortcuts);
   let purchaseCount = 0n;
   let revenueInCents = 0n;
   for (const each of sums.values()) {
@@ -34,7 +37,7 @@ async function readTotals(
   }
   if (purchaseCount === 0n) return emptyStats;
   const customerCount = await countCustomers(connection, generation);
-  const keys = currenciesOfAll(sums) ?? (await readCurrencies(connection, generation));
+  const keys = currenciesOfAll(sums, shortcuts) ?? (await readCurrencies(connection, generation));
   const currencies = await nameCurrencies(connection, generation, keys);
   return { purchaseCount, customerCount, revenueInCents, ...currencies };
 }
