@@ -1,139 +1,24 @@
-import fc from 'fast-check';
-import { describe, expect } from 'vitest';
+import { expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { TooManyPeriodsError } from '../../src/domain/period.ts';
-import { labelDimensions, type PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import {
   type Comparison,
   cohortIntervals,
   comparisons,
-  isPeriodDimension,
   type PeriodDimension,
   type PurchaseCohortsQuery,
   type PurchaseReportQuery,
   periodDimensions,
-  type ReportMeasure,
-  reportDimensions,
   reportMeasures,
   TooManyCohortsError,
 } from '../../src/domain/purchase-report.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
 import { type OracleRow, oracleCohorts, oracleReport } from './report-oracle.ts';
-import { describeEngines, hasClickHouse, storeIn } from './store.ts';
+import { describeEngines, storeIn } from './store.ts';
 
 const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
-
-/** Beginnings and ends of local periods, on days on which clocks change as well. */
-const instants = [
-  '2017-12-31T23:30:00Z',
-  '2018-02-17T12:00:00Z',
-  // São Paulo's clocks show 23:30 twice.
-  '2018-02-18T01:30:00Z',
-  '2018-02-18T02:30:00Z',
-  '2018-02-18T02:59:59.999999Z',
-  '2018-02-18T03:00:00Z',
-  '2018-02-28T23:59:59.999999Z',
-  '2018-03-01T00:00:00Z',
-  '2018-03-04T18:14:59.999999Z',
-  '2018-03-04T18:15:00Z',
-  '2018-03-31T22:15:00Z',
-  '2018-04-01T02:45:00Z',
-  '2018-04-30T12:00:00.000001Z',
-  '2018-05-06T12:00:00Z',
-] as const;
-const zones = ['America/Sao_Paulo', 'Europe/Berlin', 'Asia/Kathmandu'] as const;
-
-/** Every column is one of few values. Some are null. */
-const purchase = (customers: readonly bigint[]): fc.Arbitrary<PurchaseValues> => {
-  const label = fc.constantFrom(null, 'google', 'Google', 'ä', '');
-  const cents = fc.option(fc.bigInt({ min: 0n, max: 3000n }), { nil: null });
-  return fc.record({
-    customer_id: fc.constantFrom(...customers),
-    purchase_value_in_cents: fc.constantFrom(100n, 100n, 101n, 250n, -7n, 2n ** 60n),
-    created_at: fc.constantFrom(...instants),
-    platform: fc.constantFrom(null, 'shopify', 'bling'),
-    payment_status: fc.constantFrom(null, 'paid', 'paid', 'authorized', 'refunded'),
-    shipping_status: fc.constantFrom(null, 'shipped'),
-    currency: fc.constantFrom(null, 'BRL', 'BRL', 'USD'),
-    subtotal_amount_in_cents: cents,
-    total_amount_in_cents: cents,
-    discount_in_cents: cents,
-    shipping_cost_customer_in_cents: cents,
-    utm_source: label,
-    utm_medium: label,
-    utm_campaign: label,
-    utm_content: label,
-    utm_term: label,
-  });
-};
-
-const bound = fc
-  .tuple(fc.constantFrom(...instants, '2018-03-01T03:00:00Z'), fc.constantFrom(-1n, 0n, 0n, 1n))
-  .map(([text, shift]) => micros(text) + shift);
-
-function filtersOver(customers: readonly bigint[]): fc.Arbitrary<PurchaseFilters> {
-  const every = {
-    customerId: fc.constantFrom(...customers),
-    paymentStatuses: fc.constantFrom(['paid'] as const, ['paid', 'authorized'] as const),
-    platforms: fc.constantFrom(['shopify'] as const, ['shopify', 'bling'] as const),
-    minValueInCents: fc.constantFrom(0n, 101n),
-    maxValueInCents: fc.constantFrom(100n, 250n),
-    currency: fc.subarray(['BRL', 'EUR', 'USD'], { minLength: 1 }),
-    utm_source: fc.subarray(['google', '', 'ä'], { minLength: 1 }),
-    without: fc.constantFrom(['currency'] as const, ['utm_source', 'shipping_status'] as const),
-  };
-  return fc
-    .tuple(fc.record(every), fc.subarray(Object.keys(every), { maxLength: 2 }))
-    .map(([values, names]) =>
-      Object.fromEntries(Object.entries(values).filter(([name]) => names.includes(name))),
-    );
-}
-
-function reportsOver(customers: readonly bigint[]): fc.Arbitrary<PurchaseReportQuery> {
-  const dimensions = fc
-    .shuffledSubarray([...reportDimensions], { maxLength: 3 })
-    .filter((chosen) => chosen.filter(isPeriodDimension).length < 2);
-  const alone = fc.constantFrom(...reportDimensions.filter(isPeriodDimension)).map((one) => [one]);
-  const order = fc.tuple(
-    fc.shuffledSubarray([...reportMeasures], { minLength: 1 }),
-    fc.oneof(dimensions, dimensions, alone),
-    fc.nat(),
-    fc.boolean(),
-  );
-  const bounds = fc.record({ createdSince: bound, createdUntil: bound }, { requiredKeys: [] });
-  return fc
-    .record({
-      filters: filtersOver(customers),
-      bounds,
-      order,
-      timeZone: fc.constantFrom(undefined, ...zones),
-      limit: fc.constantFrom(1, 3, 10, 1000),
-      compareTo: fc.constantFrom(undefined, ...comparisons),
-    })
-    .map(({ filters, bounds, order: [measures, groupBy, by, isDescending], ...rest }) => {
-      const names = [...measures, ...groupBy];
-      const isCompared = rest.compareTo !== undefined && bounds.createdSince !== undefined;
-      // Hours and days up to the present are too many, or take an oracle long.
-      const until = isCompared ? { createdUntil: micros('2018-05-31T12:00:00Z') } : {};
-      return {
-        ...rest,
-        filters: { ...filters, ...until, ...bounds },
-        measures,
-        groupBy,
-        orderBy: { by: names[by % names.length] as ReportMeasure, isDescending },
-        compareTo: isCompared ? rest.compareTo : undefined,
-      };
-    })
-    .filter(({ groupBy, timeZone, filters: { createdSince, createdUntil } }) => {
-      if (!groupBy.includes('hour')) return true;
-      // The oracle does not tell the two hours that clocks repeat apart.
-      if (timeZone === 'America/Sao_Paulo') return false;
-      const length =
-        (createdUntil ?? micros('2018-05-31T00:00:00Z')) - (createdSince ?? micros(instants[0]));
-      return length < 30n * 86_400_000_000n;
-    });
-}
 
 const total: PurchaseReportQuery = {
   filters: {},
@@ -174,59 +59,6 @@ describeEngines('the engine %s', (name) => {
     expect(result).toEqual(oracleCohorts(rows, query, asOf));
     return result;
   };
-
-  describe('with random purchases', () => {
-    it.beforeAll(() =>
-      publish((customers) => fc.sample(purchase(customers), { numRuns: 60, seed: 11 })),
-    );
-
-    it('has every measure by every dimension', async () => {
-      for (const dimension of reportDimensions) {
-        if (dimension === 'hour') continue;
-        const isOfTime =
-          isPeriodDimension(dimension) || dimension === 'weekday' || dimension === 'hour_of_day';
-        const all = isOfTime && !hasClickHouse ? [undefined, ...zones] : zones.slice(0, 1);
-        for (const timeZone of all) {
-          const query = { ...total, measures: reportMeasures, groupBy: [dimension], timeZone };
-          const { rows } = await expectReport({ ...query, limit: 1000 });
-          expect(rows.length, dimension).toBeGreaterThan(0);
-        }
-      }
-    });
-
-    it('has the rows of random reports', { timeout: 120_000 }, async () => {
-      await fc.assert(
-        fc.asyncProperty(reportsOver(customers), async (query) => {
-          await expectReport(query);
-        }),
-        {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 12)),
-        },
-      );
-    });
-
-    it('has the rows of random cohorts', { timeout: 120_000 }, async () => {
-      const bounds = fc.record({ createdSince: bound, createdUntil: bound }, { requiredKeys: [] });
-      const queries: fc.Arbitrary<PurchaseCohortsQuery> = fc
-        .record({
-          filters: filtersOver(customers),
-          bounds,
-          interval: fc.constantFrom(...cohortIntervals),
-          groupBy: fc.constantFrom(undefined, ...labelDimensions),
-          timeZone: fc.constantFrom(undefined, ...zones),
-          periods: fc.constantFrom(1, 4, 12),
-        })
-        .map(({ filters, bounds, ...rest }) => ({ ...rest, filters: { ...filters, ...bounds } }));
-      await fc.assert(
-        fc.asyncProperty(queries, async (query) => {
-          await expectCohorts(query);
-        }),
-        {
-          numRuns: Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 3 : 8)),
-        },
-      );
-    });
-  });
 
   const purchasesAt = (...values: readonly (Partial<PurchaseValues> & { customer: number })[]) =>
     publish((customers) =>

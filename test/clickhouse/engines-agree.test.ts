@@ -27,6 +27,7 @@ import {
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
+import { type OpenEngine, openEngines } from '../engines/store.ts';
 import {
   awkwardAmounts,
   awkwardInstants,
@@ -34,28 +35,18 @@ import {
   awkwardPurchase,
 } from '../support/awkward-purchases.ts';
 import { test as it } from '../support/fixtures.ts';
-import { untilShown } from '../support/published.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 import type { TestWorkerOptions } from '../support/sync.ts';
 import { mixtures } from './mixtures.ts';
-import { hasClickHouse, type OpenEngine, openEngines } from './store.ts';
 
-/** Random queries of each test. The embedded ClickHouse takes longer for each. */
-const numRuns = Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 8));
+/** Random queries of each test. */
+const numRuns = Number(process.env.RANDOM_QUERIES ?? 4);
 
 const day = 86_400_000_000n;
 
 /** Byte for byte: bigints as digits, nulls as nulls, the order of everything kept. */
 const asText = (answer: unknown): string =>
   JSON.stringify(answer, (_key, value) => (typeof value === 'bigint' ? `${value}n` : value));
-
-const tested = hasClickHouse ? 'engines over ClickHouse and DuckDB' : 'DuckDB engine';
-
-/** An engine over ClickHouse opens nothing. */
-const tests = mixtures.filter(({ reading }) => !hasClickHouse || reading === 'replayed at opening');
-/** Of the mixtures that are applied after opening, `npm test` compares one. */
-const isQuick = ({ name, reading }: (typeof mixtures)[number]) =>
-  reading === 'replayed at opening' || name.startsWith('in base and log, updated');
 
 /** Reports with bounds that all engines know: without `created_until`, a compared period ends now. */
 function reports(
@@ -109,9 +100,9 @@ const reportOf = (of: PurchaseEngine, organization: bigint, query: PurchaseRepor
     },
   );
 
-describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] : ['slow'] })))(
-  `the ${tested} and the Postgres engine, with purchases $name`,
-  ({ name, hasBase, reading, prepare, tags }) => {
+describe.each(mixtures)(
+  'the engines over ClickHouse and DuckDB and the Postgres engine, with purchases $name',
+  ({ name, hasBase, prepare }) => {
     let stores: OpenEngine[];
     let postgres: PurchaseEngine;
     let organization: bigint;
@@ -135,15 +126,12 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
       const connection = await database.pool.connect();
       const duckdbDirectory = join(directory, 'duckdb');
       const syncWith = async (options: TestWorkerOptions) => {
-        for (const { engine, createWorker } of stores) {
+        for (const { createWorker } of stores) {
           const worker = await createWorker({
             ...options,
             ...(hasBase ? { maxPurchasesWithoutBase: 0 } : {}),
           });
           await worker.once([organization, other]).finally(() => worker.close());
-          if (reading === 'replayed at opening') continue;
-          await untilShown(engine, duckdbDirectory, organization);
-          await engine.stats(organization, { filters: {}, groupLimit: 1 });
         }
       };
       await prepare({
@@ -204,7 +192,7 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
         );
     };
 
-    it(`return the same statistics for random queries, ${name}`, { tags }, async () => {
+    it(`return the same statistics for random queries, ${name}`, async () => {
       const queries: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
         {
           filters: filters(),
@@ -224,7 +212,7 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
       );
     });
 
-    it(`return the same time series for random queries, ${name}`, { tags }, async () => {
+    it(`return the same time series for random queries, ${name}`, async () => {
       // Most other bounds have too many periods between them.
       const near = (bound: bigint) => bound > -2n * day && bound < latestInstant - day;
       const bounds = fc.record({
@@ -260,7 +248,7 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
       );
     });
 
-    it(`return the same report for random queries, ${name}`, { tags }, async () => {
+    it(`return the same report for random queries, ${name}`, async () => {
       await fc.assert(
         fc.asyncProperty(reports(filters(), instant), async (query) => {
           const exact = await reportOf(postgres, organization, query);
@@ -268,11 +256,11 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
             expect(await reportOf(engine, organization, query)).toBe(exact);
           }
         }),
-        { numRuns: hasClickHouse ? numRuns : 2 * numRuns },
+        { numRuns },
       );
     });
 
-    it(`return the same cohorts for random queries, ${name}`, { tags }, async () => {
+    it(`return the same cohorts for random queries, ${name}`, async () => {
       const queries: fc.Arbitrary<PurchaseCohortsQuery> = fc.record(
         {
           filters: filters(),
@@ -297,11 +285,11 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
           const exact = await cohortsOf(postgres, query);
           for (const { engine } of stores) expect(await cohortsOf(engine, query)).toBe(exact);
         }),
-        { numRuns: hasClickHouse ? Math.ceil(numRuns / 2) : numRuns },
+        { numRuns: Math.ceil(numRuns / 2) },
       );
     });
 
-    it(`return the same page for random queries and cursors, ${name}`, { tags }, async () => {
+    it(`return the same page for random queries and cursors, ${name}`, async () => {
       const queries: fc.Arbitrary<PurchaseListQuery> = fc.record(
         {
           filters: filters(),
@@ -332,8 +320,7 @@ describe.each(tests.map((mixture) => ({ ...mixture, tags: isQuick(mixture) ? [] 
     });
 
     it(`return the same purchase for an id, ${name}`, { tags: ['slow'] }, async () => {
-      const step = hasClickHouse ? 10 : 1;
-      for (const id of ids.filter((_, index) => index % step === 0)) {
+      for (const id of ids.filter((_, index) => index % 10 === 0)) {
         const exact = asText((await postgres.get(organization, id)).result);
         for (const { engine } of stores) {
           expect(asText((await engine.get(organization, id)).result)).toBe(exact);

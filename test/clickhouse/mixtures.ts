@@ -15,9 +15,6 @@ type Mixture = {
   prepare(shop: Shop): Promise<void>;
 };
 
-/** An engine that opens files replays the log. Later it applies each change of the log. */
-type Reading = 'replayed at opening' | 'applied after opening';
-
 const loaded: Mixture = {
   name: 'in a base',
   hasBase: true,
@@ -109,12 +106,5 @@ const changed: readonly Mixture[] = [
   },
 ];
 
-const readings: readonly Reading[] = ['replayed at opening', 'applied after opening'];
-
 /** The parts that hold an organization's rows. `prepare` writes them. */
-export const mixtures: readonly (Mixture & { readonly reading: Reading })[] = [
-  { ...loaded, reading: 'replayed at opening' },
-  ...readings.flatMap((reading) =>
-    changed.map(({ name, ...mixture }) => ({ ...mixture, name: `${name}, ${reading}`, reading })),
-  ),
-];
+export const mixtures: readonly Mixture[] = [loaded, ...changed];

@@ -1,0 +1,76 @@
+import sql, { type Sql } from 'sql-template-tag';
+import {
+  type Asked,
+  calendarOf,
+  columnOf,
+  currencies,
+  instant,
+  isCounted,
+  isSelected,
+  isWithin,
+} from './filters.ts';
+
+/** The first purchase of each customer with the payment statuses of the question. */
+export const firstPurchases = (asked: Asked): Sql => sql`
+  select distinct on (customer_id) * from purchases
+  where organization_id = ${asked.organization} and ${isCounted(asked)}
+  order by customer_id, created_at, id`;
+
+/** Null if there are too many cohorts. */
+export function cohorts(asked: Asked): Sql {
+  const {
+    interval = 'month',
+    group_by: groupBy,
+    periods = '12',
+    timezone = 'UTC',
+  } = asked.parameters;
+  const calendar = calendarOf(asked, interval);
+  const group = groupBy === undefined ? sql`null::text` : columnOf(groupBy);
+  return sql`
+    with won as (
+      select customer_id, oracle.period(created_at, ${calendar}) as cohort, ${group} as key
+      from (${firstPurchases(asked)}) as first
+      where ${isSelected(asked)} and ${isWithin(instant(asked.since), instant(asked.until))}
+    ),
+    bought as (
+      select purchases.*, cohort, key, oracle.period(created_at, ${calendar}) - cohort as age
+      from purchases join won using (customer_id)
+      where organization_id = ${asked.organization} and ${isCounted(asked)}
+    ),
+    cohorts as (
+      select cohort, key, count(*) as customers,
+        greatest(oracle.period(${instant(asked.asOf)}, ${calendar}) - cohort, 0) as present
+      from won group by cohort, key
+    ),
+    counted as (
+      select cohort, key, age, count(distinct customer_id) as customers, count(*) as purchases,
+        sum(purchase_value_in_cents) as cents
+      from bought group by cohort, key, age
+    )
+    select case when (select count(*) from cohorts) > 120 then null else json_build_object(
+      'object', 'purchase_cohorts', 'interval', ${interval}::text, 'timezone', ${timezone}::text,
+      'group_by', ${groupBy ?? null}::text, ${currencies},
+      'rows', (
+        select coalesce(json_agg(
+          json_build_object(
+            'cohort', oracle.shown(oracle.start_of(cohort, ${calendar})), 'key', key,
+            'customer_count', customers,
+            'periods', (
+              select json_agg(
+                json_build_object(
+                  'customer_count', coalesce(counted.customers, 0),
+                  'purchase_count', coalesce(purchases, 0), 'revenue_in_cents', coalesce(cents, 0),
+                  'is_complete', cohorts.cohort + number < oracle.period(${instant(asked.asOf)}, ${calendar})
+                ) order by number
+              )
+              from generate_series(0, least(present, ${periods}::integer - 1)) as number
+              left join counted on age = number and counted.cohort = cohorts.cohort
+                and counted.key is not distinct from cohorts.key
+            )
+          ) order by cohort, key collate "C" nulls last
+        ), '[]')
+        from cohorts
+      )
+    ) end
+    from bought`;
+}

@@ -1,0 +1,46 @@
+import fc from 'fast-check';
+import { type Shortcuts, shortcutSettings } from '../../../src/duckdb/shortcuts.ts';
+import type { TestWorkerOptions } from '../../support/sync.ts';
+
+/** How the worker writes files, and how the API reads them. */
+export type Settings = {
+  readonly worker: TestWorkerOptions;
+  readonly shortcuts: Partial<Shortcuts>;
+};
+
+type Name = keyof Shortcuts;
+
+const names = Object.keys(shortcutSettings) as Name[];
+
+type Mode = 'usual' | 'off' | 'forced';
+const mode = fc.constantFrom<Mode>('usual', 'off', 'forced');
+
+/** Without those that are as usual. */
+const shortcutsIn = (modeOf: (name: Name) => Mode): Partial<Shortcuts> =>
+  Object.fromEntries(
+    names
+      .filter((name) => modeOf(name) !== 'usual')
+      .map((name) => [name, shortcutSettings[name][modeOf(name)]]),
+  );
+
+/** Together, and each one by itself: some shortcuts only matter if others are taken. */
+const shortcuts: fc.Arbitrary<Partial<Shortcuts>> = fc.oneof(
+  mode.map((all) => shortcutsIn(() => all)),
+  fc
+    .array(fc.tuple(fc.constantFrom(...names), mode), { maxLength: 6 })
+    .chain((exceptions) =>
+      mode.map((all) => shortcutsIn((name) => new Map(exceptions).get(name) ?? all)),
+    ),
+  fc
+    .record(Object.fromEntries(names.map((name) => [name, mode])) as Record<Name, typeof mode>)
+    .map((modes) => shortcutsIn((name) => modes[name])),
+);
+
+export const settings: fc.Arbitrary<Settings> = fc.record({
+  worker: fc.constantFrom<TestWorkerOptions>(
+    { maxPurchasesWithoutBase: 0 },
+    { maxPurchasesWithoutBase: 0, minUnsavedChanges: 1 },
+    {},
+  ),
+  shortcuts,
+});
