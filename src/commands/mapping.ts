@@ -33,10 +33,15 @@ const rightsToApply = {
   mapped_organizations: allRights,
   mapping_failures: allRights,
   mapping_held_deletions: allRights,
+  mapped_customer_numbers: 'select, insert, update',
+  mapped_purchase_numbers: 'select, insert, update',
+};
+const rightsToRemove = {
+  ...rightsToApply,
+  mapping_state: allRights,
   mapped_customer_numbers: allRights,
   mapped_purchase_numbers: allRights,
 };
-const rightsToRemove = { ...rightsToApply, mapping_state: allRights };
 
 program
   .command('check')

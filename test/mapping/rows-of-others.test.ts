@@ -20,7 +20,7 @@ it('leaves an organization that is written by the documented upserts as it is', 
   map,
 }) => {
   onTestFinished(async () => void (await query('drop table customer_numbers, purchase_numbers')));
-  await query((await documentedFile('upsert-tables.sql')).replace(/^grant .*$/m, ''));
+  await query((await documentedFile('upsert-tables.sql')).replace(/^grant .*$/gm, ''));
   await start(`insert into store.clients (id, name) values ('c-81f3', 'Ana');
     insert into store.orders (id, client_id) values (1, 'c-81f3')`);
   await query(`update organizations set name = 'My shop' where id = 2`);

@@ -239,9 +239,9 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
     const rename = (from: string, to: string) =>
       pool.query('update schema_migrations set name = $2 where name = $1', [from, to]);
     await rename('organizations', 'resources');
-    await pool.query(`insert into schema_migrations (version, name, md5) values (12, 'old', '')`);
+    await pool.query(`insert into schema_migrations (version, name, md5) values (900, 'old', '')`);
     try {
-      for (const count of [12, 1]) {
+      for (const count of [900, 1]) {
         await pool.query('delete from schema_migrations where version > 6 and version > $1', [
           count,
         ]);
@@ -252,7 +252,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
         }
       }
     } finally {
-      await pool.query('delete from schema_migrations where version = 12');
+      await pool.query('delete from schema_migrations where version = 900');
       await rename('resources', 'organizations');
     }
   });

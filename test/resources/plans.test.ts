@@ -79,10 +79,15 @@ describe('a list without filters', () => {
 
   it('takes one statement, and another one for a cursor', async () => {
     await shop.planOf('/v1/customers');
-    expect(shop.statements().filter(({ text }) => text.includes('customers'))).toHaveLength(1);
+    // Another one reads the instant.
+    const ofList = () =>
+      shop
+        .statements()
+        .filter(({ text }) => text.includes('customers') && !text.includes('mapping_state'));
+    expect(ofList()).toHaveLength(1);
     const { data } = (await shop.api.get('/v1/customers?limit=1', shop.secret)).json();
     await shop.planOf(`/v1/customers?limit=100&starting_after=${data[0].id}`);
-    expect(shop.statements().filter(({ text }) => text.includes('customers'))).toHaveLength(2);
+    expect(ofList()).toHaveLength(2);
   });
 });
 

@@ -1,5 +1,5 @@
 import type { Connection } from '../../connection/pool.ts';
-import { type MappedView, mappedViews, numberTables } from '../mapping-definition.ts';
+import { type MappedView, mappedViews } from '../mapping-definition.ts';
 import { triggerNames } from '../structure.ts';
 import { isTriggered, type SourceTable } from '../triggers.ts';
 import { error, type Finding, warning } from './finding.ts';
@@ -11,7 +11,6 @@ export type RoleRights = {
   /** Quoted. */
   readonly role: string;
   readonly schema: string;
-  /** Whether it may create objects in the schema, or those of the mapping exist. */
   readonly canCreate: boolean;
   readonly unreadable: readonly MappedView[];
 };
@@ -19,11 +18,10 @@ export type RoleRights = {
 export async function readRights(connection: Connection): Promise<RoleRights> {
   const { rows } = await connection.query<RoleRights>(
     `select quote_ident(current_user) as role, quote_ident(current_schema()) as schema,
-       has_schema_privilege(current_schema(), 'create')
-         or not exists (select from unnest($2::text[]) as name where to_regclass(name) is null) as "canCreate",
+       has_schema_privilege(current_schema(), 'create') as "canCreate",
        array(select view from unnest($1::text[]) as view
          where not has_table_privilege(to_regclass(view)::oid, 'select')) as unreadable`,
-    [mappedViews, Object.values(numberTables)],
+    [mappedViews],
   );
   return rows[0] as RoleRights;
 }
@@ -41,7 +39,7 @@ export async function checkApplyRights(
   tables: readonly SourceTable[],
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
-  if (!canCreate) {
+  if (!canCreate && !tables.every(isTriggered)) {
     findings.push(
       error(
         'mapped_customers',
