@@ -102,6 +102,57 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     expect((await as('api').query('select from customers')).rowCount).toBe(3);
   });
 
+  it('upserts no row of another organization, and draws another number', async ({
+    as,
+    shop: _,
+    onTestFinished,
+  }) => {
+    const upserts = (await documentedFile('upserts.sql'))
+      .replaceAll('c-81f3', 'c-new')
+      .replaceAll('o-1', 'o-new');
+    const other = await createOrganization(as('writer'), 'Explicit ids');
+    onTestFinished(async () => {
+      await as('writer').query('delete from organizations where id = $1', [other]);
+      await as('writer').query(
+        `delete from purchases where order_id_on_integration_platform = 'o-new'`,
+      );
+      await as('writer').query(`
+        delete from customers using customer_numbers
+        where customers.id = customer_numbers.id and external_id = 'c-new'`);
+    });
+    /** Writes a row under the number that is drawn next. */
+    const insertNext = (columns: string, values: string, sequence: string) =>
+      as('migrations').query(
+        `insert into ${columns} select last_value + 1, $1, ${values} from ${sequence}`,
+        [other],
+      );
+    await insertNext('customers (id, organization_id, name)', `'Explicit'`, 'customers_id_seq');
+    await expect(as('writer').query(upserts)).rejects.toMatchObject({
+      code: '23502',
+      table: 'customers',
+    });
+    await insertNext(
+      'purchases (id, organization_id, customer_id, purchase_value_in_cents, updated_at)',
+      `(select id from customers where name = 'Explicit'), 7, '2000-01-01Z'`,
+      'purchases_id_seq',
+    );
+    await expect(as('writer').query(upserts)).rejects.toMatchObject({
+      code: '23502',
+      table: 'purchases',
+    });
+    await as('writer').query(upserts);
+    const { rows } = await as('writer').query(
+      `select organizations.name as organization, customers.name, purchase_value_in_cents as value
+       from purchases join customers on customers.id = customer_id
+         join organizations on organizations.id = customers.organization_id
+       where customers.name = 'Explicit' or order_id_on_integration_platform = 'o-new' order by 1`,
+    );
+    expect(rows).toEqual([
+      { organization: 'Explicit ids', name: 'Explicit', value: 7n },
+      { organization: 'My shop', name: 'Bruno Lima', value: 9900n },
+    ]);
+  });
+
   it('grants each role the rights of its commands', { tags: ['slow'] }, async ({ run, start }) => {
     const [migrated, listed, keys] = await Promise.all([
       run('migrations', 'src/commands/migrate.ts'),

@@ -1,4 +1,6 @@
 -- A batch of customers and a batch of purchases. Run this as shop_writer. A second run changes nothing.
+-- If another organization has a row with a number that was drawn, the statement fails, because `organization_id`
+-- cannot be null. The next run draws other numbers.
 with incoming (external_id, name, email, changed_at) as (
   values ('c-81f3', 'Bruno Lima', 'bruno@example.com', timestamptz '2026-03-01 12:00Z'),
     ('c-92aa', 'Carla Dias', null, '2026-03-02 08:30Z')
@@ -15,8 +17,10 @@ insert into customers (id, organization_id, name, email, created_at, updated_at)
 select id, organization_id, name, email, changed_at, changed_at
 from incoming join numbers using (external_id)
 on conflict (id) do update
-  set name = excluded.name, email = excluded.email, updated_at = excluded.updated_at
-  where (customers.name, customers.email) is distinct from (excluded.name, excluded.email);
+  set organization_id = case customers.organization_id when excluded.organization_id then excluded.organization_id end,
+    name = excluded.name, email = excluded.email, updated_at = excluded.updated_at
+  where (customers.organization_id, customers.name, customers.email)
+    is distinct from (excluded.organization_id, excluded.name, excluded.email);
 
 -- The join excludes purchases of unknown customers: send customers first.
 with incoming (external_id, customer, value, payment, placed_at, changed_at) as (
@@ -39,7 +43,8 @@ join numbers using (external_id)
 join customer_numbers
   on (customer_numbers.organization_id, customer_numbers.external_id) = (numbers.organization_id, customer)
 on conflict (id) do update
-  set purchase_value_in_cents = excluded.purchase_value_in_cents,
+  set organization_id = case purchases.organization_id when excluded.organization_id then excluded.organization_id end,
+    purchase_value_in_cents = excluded.purchase_value_in_cents,
     payment_status = excluded.payment_status, updated_at = excluded.updated_at
   -- The worker copies every updated row, so rows that did not change are left out.
-  where purchases.updated_at < excluded.updated_at;
+  where purchases.updated_at < excluded.updated_at or purchases.organization_id <> excluded.organization_id;
