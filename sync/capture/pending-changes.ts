@@ -5,20 +5,27 @@ import type { Database } from '../../src/postgres/connection/pool.ts';
 import { sourceIdentity } from '../../src/postgres/connection/source-identity.ts';
 import { isTokenKnown } from './history-token.ts';
 import { isPrunedBeyond } from './missing-changes.ts';
-import { problemOf, type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
+import {
+  problemOf,
+  readMapped,
+  type SnapshotRow,
+  snapshotColumns,
+  snapshotFrom,
+} from './snapshot.ts';
 import type { Watermark } from './watermark.ts';
 
-/** Committed changes that are not published yet. */
+/** Committed changes that are not published yet; 0 while an organization waits for its mapping. */
 export type Pending = {
   /** Null if the change log lacks changes: the worker then loads the organization. */
   readonly changes: number | null;
+  /** The age of what is published. */
   readonly ageSeconds: number;
 };
 
 type PendingChanges = {
   /** Null if all changes are captured. */
   readonly captureProblem: CaptureProblem | null;
-  /** Organizations without pending changes are missing. */
+  /** Organizations that show all changes are missing. */
   readonly byOrganization: ReadonlyMap<bigint, Pending>;
 };
 
@@ -59,13 +66,16 @@ export async function readPendingChanges(
       and not pg_visible_in_snapshot(transaction_id, snapshot)
     group by id, is_followed
     having not is_followed or count(transaction_id) > 0`);
-  return {
-    captureProblem: problem,
-    byOrganization: new Map(
-      rows.map(({ id, is_followed: isFollowed, changes, age }) => [
-        id,
-        { changes: isFollowed ? Number(changes) : null, ageSeconds: age },
-      ]),
-    ),
-  };
+  const byOrganization = new Map<bigint, Pending>();
+  const mapped = await readMapped(database, now);
+  if (mapped !== null) {
+    const ageSeconds = Number(now.now - mapped.asOf) / 1e6;
+    for (const id of published.keys())
+      if (mapped.ids.has(id)) byOrganization.set(id, { changes: 0, ageSeconds });
+  }
+  for (const { id, is_followed: isFollowed, changes, age } of rows) {
+    const ageSeconds = Math.max(age, byOrganization.get(id)?.ageSeconds ?? 0);
+    byOrganization.set(id, { changes: isFollowed ? Number(changes) : null, ageSeconds });
+  }
+  return { captureProblem: problem, byOrganization };
 }

@@ -12,7 +12,7 @@ import { addMappingMetrics } from './mapping-metrics.ts';
 /** The state of a worker at one moment. */
 export type ObservedWorker = {
   /** The last poll of the change log: when it began by Postgres's clock, and its end (monotonic). */
-  readonly lastPoll: { readonly asOf: bigint; readonly at: number } | null;
+  readonly lastPoll: { readonly instant: bigint; readonly at: number } | null;
   readonly organizations: readonly {
     readonly state: OrganizationState;
     /** Whether ticks do not include it. */
@@ -132,7 +132,7 @@ function lagOf({ lastPoll, organizations }: ObservedWorker): number[] {
   if (lastPoll === null || instants.length === 0) return [];
   const oldest = instants.reduce((min, asOf) => (asOf < min ? asOf : min));
   const sincePoll = (performance.now() - lastPoll.at) / 1000;
-  return [Math.max(0, Number(lastPoll.asOf - oldest) / 1e6) + sincePoll];
+  return [Math.max(0, Number(lastPoll.instant - oldest) / 1e6) + sincePoll];
 }
 
 function createPollMetrics(registry: Registry) {

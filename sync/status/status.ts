@@ -54,7 +54,7 @@ export type OrganizationStatus = {
   readonly asOf: string | null;
   /** Committed changes that are not published; null if the change log does not have them. */
   readonly pendingChanges: number | null;
-  /** The age of the oldest possible result; 0 without pending changes. */
+  /** The age of the oldest possible result; 0 without changes that are pending or not mapped. */
   readonly lagSeconds: number | null;
   /** The result of the last verification; null before the first one. */
   readonly verified: VerificationRecord | null;

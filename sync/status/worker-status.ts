@@ -4,7 +4,7 @@ import { type RunningWorker, readWorkers } from '../lock/worker-lock.ts';
 import { readWorkerState, type WorkerFailure } from './worker-state.ts';
 
 export type WorkerStatus = RunningWorker & {
-  /** The instant of the worker's last tick, by Postgres's clock. */
+  /** The last poll whose tick was published, by Postgres's clock. Its instant may be earlier. */
   readonly polledAt: Date | null;
   /** The failure of the whole worker, its remedy and its start. */
   readonly failure: WorkerFailure | null;
@@ -29,7 +29,8 @@ export async function readWorkerStatus(options: {
   return workers.map((worker) => {
     const { number, of } = worker.shard;
     const tick = ticks?.find(({ shard }) => shard.number === number && shard.of === of);
-    const polledAt = tick === undefined ? null : new Date(Number(tick.asOf / 1000n));
+    const polledAt =
+      tick === undefined ? null : new Date(Number((tick.polledAt ?? tick.asOf) / 1000n));
     if (worker.isCommand) return { ...worker, polledAt, failure: null };
     const limit = now.getTime() - pollOverdueMs - 2 * pollIntervalMs;
     const reported = readWorkerState(dataDirectory, worker.shard)?.failure ?? null;

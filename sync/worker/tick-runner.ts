@@ -118,7 +118,7 @@ export function createTickRunner(options: TickRunnerOptions) {
         await current.publish(current.watermark, poll.asOf, poll.mapped ?? null);
       }
       // A poll counts once its tick is published: a store that cannot be written ends the count.
-      lastPoll = { asOf: poll.asOf, at: polledAt };
+      lastPoll = { instant: poll.now, at: polledAt };
       metrics.polled(polledAt - startedAt);
       return result;
     });

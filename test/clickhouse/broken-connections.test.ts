@@ -201,16 +201,16 @@ describe('a worker whose connection to ClickHouse breaks', () => {
     proxy.mode = 'refuse';
     while (changes.length === 0) await sleep(20);
     const pollsBefore = await polls();
-    const asOf = worker.state().lastPoll?.asOf;
+    const instant = worker.state().lastPoll?.instant;
     const brokenBefore = proxy.broken;
     while (proxy.broken < brokenBefore + 5) await sleep(20);
     expect(changes).toEqual([expect.stringContaining('ClickHouse cannot be used')]);
     expect(await polls()).toBe(pollsBefore);
-    expect(worker.state().lastPoll?.asOf).toBe(asOf);
+    expect(worker.state().lastPoll?.instant).toBe(instant);
 
     proxy.mode = 'forward';
     while (changes.length === 1) await sleep(20);
-    while (worker.state().lastPoll?.asOf === asOf) await sleep(20);
+    while (worker.state().lastPoll?.instant === instant) await sleep(20);
     expect(changes.slice(1)).toEqual(['works again']);
     await stop();
   });

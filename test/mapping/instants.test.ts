@@ -1,6 +1,14 @@
+import { Registry } from 'prom-client';
 import { expect, onTestFinished } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { listOrganizations } from '../../src/postgres/organizations.ts';
+import { readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
+import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
+import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { tryWorkerLock } from '../../sync/lock/worker-lock.ts';
+import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
+import { readStatus } from '../../sync/status/status.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker, follow } from '../support/sync.ts';
 import { it, tables } from './small-shop.ts';
@@ -82,4 +90,51 @@ it('claims instants of organizations that are written directly while a view fail
   await query(setBody('return $1'));
   expect(await since(mapped, await now())).toBe(2);
   expect(await since(empty, await now())).toBe(1);
+});
+
+it('shows the age of a mapped organization, and no failure of a worker that polls', async ({
+  start,
+  query,
+  database: { pool, url },
+  newDirectory,
+}) => {
+  await start('insert into store.orders (id) values (1)', broken);
+  const direct = 2n;
+  await addPurchase(pool, direct, { customer_id: await addCustomer(pool, direct) });
+  const worker = await createTestWorker(pool, newDirectory);
+  onTestFinished(worker.close);
+  const folderId = await dataFolderId(newDirectory);
+  const lock = await tryWorkerLock(url, folderId, everyOrganization);
+  onTestFinished(async () => lock?.release());
+  const read = async () => {
+    const { workers, organizations } = await readStatus(
+      pool,
+      newDirectory,
+      folderId,
+      await listOrganizations(pool),
+    );
+    const [mapped, other] = organizations;
+    return { worker: workers[0], mapped, other };
+  };
+  await worker.syncAll();
+  await query(setBody(`raise insufficient_privilege`));
+  await query(`update mapping_state set as_of = now() - interval '24 minutes'`);
+  await addPurchase(pool, direct, { customer_id: await addCustomer(pool, direct) });
+  await expect(worker.once([direct])).rejects.toThrow("The shop's tables cannot be mapped");
+  const { worker: shown, mapped, other } = await read();
+  const [tick] = readTicks(newDirectory);
+  expect(shown?.failure).toBeNull();
+  expect(shown?.polledAt?.getTime()).toBe(Number((tick?.polledAt ?? 0n) / 1000n));
+  expect(mapped?.pendingChanges).toBe(0);
+  expect(mapped?.lagSeconds).toBeGreaterThanOrEqual(24 * 60);
+  expect(other).toMatchObject({ pendingChanges: 0, lagSeconds: 0 });
+  const registry = new Registry();
+  createWorkerMetrics(registry).followed({
+    state: worker.state,
+    instance: null,
+    readMapping: async () => null,
+  });
+  const [, lag] = /^crm_sync_lag_seconds (\S+)$/m.exec(await registry.metrics()) ?? [];
+  const atPoll = Number((tick?.polledAt ?? 0n) / 1000n) - Date.parse(mapped?.asOf ?? '');
+  expect(Number(lag)).toBeGreaterThanOrEqual(atPoll / 1000);
 });
