@@ -8,6 +8,7 @@ export function formatMappingStatus(status: MappingStatus): string[] {
   return [
     describeProgress(status),
     ...(status.comparedAt === null ? [] : [`  ${describeComparison(status.comparedAt, status)}`]),
+    ...(status.comparison === null ? [] : [`  ${describeRunning(status.comparison)}`]),
     ...(problem === null ? [] : [`  Since ${problem.since.toISOString()}: ${problem.message}`]),
     ...(refusedRows === 0
       ? []
@@ -40,6 +41,14 @@ function describeProgress({ asOf, lagSeconds, copiedAt, pendingChanges }: Mappin
 function describeComparison(comparedAt: Date, { repairedRows, repairedAt }: MappingStatus): string {
   const last = repairedAt === null ? '' : `, the last one ${age(repairedAt)} ago`;
   return `Last comparison: ${age(comparedAt)} ago. Rows that comparisons have corrected: ${count(repairedRows)}${last}.`;
+}
+
+function describeRunning(running: NonNullable<MappingStatus['comparison']>): string {
+  const { since, reason, rows, expectedRows, secondsLeft } = running;
+  const cause = reason === null ? '' : `, because of ${reason}`;
+  const of = expectedRows === null ? '' : ` of about ${count(expectedRows)}`;
+  const left = secondsLeft === null ? '' : `, ${formatDuration(secondsLeft)} left`;
+  return `A comparison of all rows runs since ${since.toISOString()}${cause}: ${count(rows)}${of} rows${left}.`;
 }
 
 const age = (instant: Date): string =>

@@ -8,6 +8,7 @@ import { type Mapping, readMapping } from '../../src/postgres/mapping/mapping-de
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
 import { restoreTriggers } from '../../src/postgres/mapping/triggers.ts';
 import { errorText } from '../../src/process/error-text.ts';
+import { type ComparisonProgress, createComparisonProgress } from './comparison-progress.ts';
 
 /** Rows of one step, so that changes wait for few tenths of a second. */
 const comparedAtOnce = 2_000;
@@ -27,6 +28,7 @@ type Running = {
   readonly begin: Pick<MappedChanges, 'structure' | 'asked' | 'at'>;
   /** Another one is to follow, because rows may have changed without a logged key. */
   isRepeated: boolean;
+  readonly progress: ComparisonProgress;
   corrected: number;
 };
 
@@ -46,6 +48,8 @@ export function createMappingRound(database: Database, log: Logger) {
   let writing: Promise<void> = Promise.resolve();
   let missingTriggers: string | null = null;
   let failingKey: string | null = null;
+  /** `status` shows a comparison, which may be that of a worker that was killed. */
+  let isShown = true;
   /** Restoring triggers has failed: the next comparison tries again. */
   let isRestoreDue = false;
 
@@ -65,6 +69,7 @@ export function createMappingRound(database: Database, log: Logger) {
           known = before !== null && before.structure !== structure ? null : { mapping, structure };
           isDue = changes.isComparisonDue && !(compared !== null && isSame(changes, compared));
           if (running !== null) running.isRepeated ||= !isSame(changes, running.begin);
+          else if (isShown) await connection.query('update mapping_state set comparison = null');
           if (!isComparing || known === null) return;
           // Triggers first: a comparison without them would count as complete.
           if (running === null && isDue && !isRestoring) return;
@@ -73,14 +78,20 @@ export function createMappingRound(database: Database, log: Logger) {
             comparison: createComparison(mapping, { limit: comparedAtOnce }),
             begin: changes,
             isRepeated: false,
+            progress: createComparisonProgress(
+              changes.at,
+              changes.reason ?? (missingTriggers === null ? null : 'missing triggers'),
+            ),
             corrected: 0,
           };
           const step = await running.comparison.step(connection);
-          if (step !== null) running.corrected += step.written + step.deleted;
-          else await end(connection, running);
+          if (step === null) return await end(connection, running);
+          running.corrected += step.written + step.deleted;
+          await running.progress.add(connection, step.rows);
         },
         { signal, nowait: true },
       );
+      isShown = running !== null;
     } catch (error) {
       // Otherwise a step may be committed or not.
       if (!isContention(error)) {
@@ -108,7 +119,8 @@ export function createMappingRound(database: Database, log: Logger) {
     if (corrected > 0)
       log.warn({ rows: corrected }, 'rows differed from their views, and were corrected');
     await connection.query(
-      `update mapping_state set compared_at = now(),
+      `update mapping_state set compared_at = now(), comparison = null,
+         comparison_reason = case when $1 then comparison_reason end,
          structure = case when $1 then structure when not $4 then $2 end,
          as_of = greatest(as_of, $5),
          repaired = repaired + $3, repaired_at = case when $3 > 0 then now() else repaired_at end`,

@@ -38,6 +38,22 @@ const gauges: readonly (readonly [
     ({ comparedAt }) =>
       comparedAt === null ? null : Math.max(0, (Date.now() - comparedAt.getTime()) / 1000),
   ],
+  [
+    'crm_sync_mapping_comparison_running_seconds',
+    'Time since the begin of the comparison of all rows that runs; 0 if none does',
+    ({ comparison }) =>
+      comparison === null ? 0 : Math.max(0, (Date.now() - comparison.since.getTime()) / 1000),
+  ],
+  [
+    'crm_sync_mapping_comparison_rows',
+    'Rows that the running comparison has compared; 0 if none runs',
+    ({ comparison }) => comparison?.rows ?? 0,
+  ],
+  [
+    'crm_sync_mapping_comparison_expected_rows',
+    'Rows that it will compare, by an estimate of Postgres',
+    ({ comparison }) => comparison?.expectedRows ?? null,
+  ],
 ];
 
 /** Without values if there is no mapping, and for as long as Postgres does not respond. */

@@ -18,6 +18,7 @@ const live = `
   insert into mapping_state (as_of, copied_at, compared_at)
   values (now() + interval '1 day', now() - interval '30 days', now() - interval '10 days');`;
 const behind = `insert into mapping_state (as_of, copied_at) values ('${asOf}', '2026-05-01Z');`;
+const notComparing = { comparison_running_seconds: 0, comparison_rows: 0 };
 const refuse = (rows: number, view: string, column: string | null, reason: string) => `
   insert into mapping_failures (view, external_id, column_name, reason, failed_at)
   select '${view}', '${reason.slice(0, 3)}-' || i, ${column === null ? 'null' : `'${column}'`}, '${reason}', '2026-05-06Z'
@@ -89,6 +90,7 @@ describe('the status of a mapping', () => {
     expect(await isHealthy()).toBe(true);
     expect(await metrics()).toEqual({
       ...{ pending_changes: 0, refused_rows: 0, held_deletions: 0, problem: 0 },
+      ...notComparing,
       repaired_rows_total: 0,
     });
   });
@@ -109,7 +111,7 @@ describe('the status of a mapping', () => {
     expect(comparison_age_seconds).toBeGreaterThanOrEqual(10 * 86_400);
     expect(others).toEqual({
       ...{ pending_changes: 0, refused_rows: 0, held_deletions: 0, problem: 0 },
-      ...{ lag_seconds: 0, repaired_rows_total: 0 },
+      ...{ lag_seconds: 0, repaired_rows_total: 0, ...notComparing },
     });
   });
 
@@ -200,6 +202,27 @@ describe('the status of a mapping', () => {
     expect(await metrics()).toMatchObject({ held_deletions: 1200 });
   });
 
+  it('has the comparison that runs with its cause, its progress and the rest of its time', async ({
+    prepare,
+    section,
+    isHealthy,
+    metrics,
+  }) => {
+    const compare = (comparison: string) =>
+      prepare(`${live}
+      update mapping_state set comparison = jsonb_build_object('since', now() - interval '30 minutes', ${comparison})`);
+    await compare(`'reason', 'TRUNCATE of store.orders', 'rows', 1000, 'expectedRows', 3000`);
+    expect((await section()).split('\n')[2]).toMatch(
+      /^ {2}A comparison of all rows runs since \S+Z, because of TRUNCATE of store\.orders: 1,000 of about 3,000 rows, 60 min left\.$/,
+    );
+    expect(await isHealthy()).toBe(true);
+    const { comparison_running_seconds: seconds, ...others } = await metrics();
+    expect(seconds).toBeGreaterThan(1_799);
+    expect(others).toMatchObject({ comparison_rows: 1000, comparison_expected_rows: 3000 });
+    await compare(`'reason', null, 'rows', 1000, 'expectedRows', null`);
+    expect((await section()).split('\n')[2]).toMatch(/ runs since \S+Z: 1,000 rows\.$/);
+  });
+
   it('has the problem and its begin', async ({ prepare, section, isHealthy, metrics }) => {
     await prepare(`${live}
       update mapping_state set problem = 'A view is missing. Create it.', problem_since = '2026-05-06Z'`);
@@ -237,6 +260,7 @@ describe('the status of a mapping', () => {
         },
       ],
       heldDeletions: [],
+      comparison: null,
       comparedAt: null,
       repairedRows: 0,
       repairedAt: null,

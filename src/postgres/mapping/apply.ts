@@ -106,7 +106,8 @@ async function mapAll(
   }
   await transaction(async (connection) => {
     await connection.query(
-      `update mapping_state set structure = case when asked = $2 then $1 end, compared_at = now(),
+      `update mapping_state set structure = case when asked = $2 then $1 end, comparison = null,
+         comparison_reason = case when asked <> $2 then comparison_reason end, compared_at = now(),
          as_of = greatest(as_of, $3), copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
       [structure, asked, at],
     );

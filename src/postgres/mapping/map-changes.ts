@@ -2,7 +2,7 @@ import pg from 'pg';
 import type { Connection } from '../connection/pool.ts';
 import { mapKeys } from './map-rows.ts';
 import type { MappedView, Mapping } from './mapping-definition.ts';
-import { readStructure } from './structure.ts';
+import { describeChange, readStructure } from './structure.ts';
 import { keyFunctionName } from './trigger-function.ts';
 
 const { escapeIdentifier } = pg;
@@ -12,6 +12,7 @@ const batchBytes = 1_000_000;
 
 /** More changed keys than this are found by a comparison of all rows instead, in smaller transactions. */
 const maxKeys = 200_000;
+const maxReasons = 3;
 
 export type MappedChanges = {
   /**
@@ -21,6 +22,8 @@ export type MappedChanges = {
   readonly asked: bigint;
   /** All rows are to be compared with the views, before later instants are claimed. */
   readonly isComparisonDue: boolean;
+  /** Why; null if that is not known. */
+  readonly reason: string | null;
   /** The present one (structure.ts). */
   readonly structure: string;
   /** The instant of the snapshot. */
@@ -35,39 +38,52 @@ export type MappedChanges = {
  * changes may have been missed since all rows were compared.
  */
 export async function mapChanges(connection: Connection, mapping: Mapping): Promise<MappedChanges> {
-  const { keys, isComparisonAskedFor } = await takeChanges(connection);
+  const { keys, isComparisonAskedFor, reasons } = await takeChanges(connection);
   await mapKeys(connection, mapping, keys);
   const structure = await readStructure(connection);
   // Until the comparison has ended, `structure` is null.
   const { rows } = await connection.query<Updated>(
     `update mapping_state as state
      set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
-       structure = case when is_complete then structure end, asked = asked + $2::boolean::int
-     from (select coalesce(structure = $1 and not $2::boolean, false) as is_complete from mapping_state) as now
-     returning is_complete as "isComplete", asked, transaction_timestamp() as at, problem`,
+       structure = case when is_complete then state.structure end, asked = asked + $2::boolean::int
+     from (
+       select coalesce(structure = $1 and not $2::boolean, false) as is_complete, structure as before
+       from mapping_state
+     ) as now
+     returning is_complete as "isComplete", before, asked, transaction_timestamp() as at, problem,
+       comparison_reason as reason`,
     [structure, isComparisonAskedFor],
   );
-  const { isComplete, asked, at, problem } = rows[0] ?? removed;
-  return { asked, structure, at, problem, isComparisonDue: !isComplete };
+  const { isComplete, before, ...updated } = rows[0] ?? removed;
+  if (before !== null && before !== structure && reasons.length === 0)
+    reasons.push(describeChange(before, structure));
+  const reason = reasons.length === 0 ? updated.reason : reasons.join(', ');
+  if (reason !== updated.reason)
+    await connection.query('update mapping_state set comparison_reason = $1', [reason]);
+  return { ...updated, reason, structure, isComparisonDue: !isComplete };
 }
 
 type Updated = Omit<MappedChanges, 'structure' | 'isComparisonDue'> & {
   readonly isComplete: boolean;
+  /** The structure with which all rows were compared last; null while a comparison is due. */
+  readonly before: string | null;
 };
 
 /** Of a mapping that was removed meanwhile. */
-const removed: Updated = { isComplete: false, asked: 0n, at: new Date(0), problem: null };
+const removed: Updated = {
+  ...{ isComplete: false, before: null, asked: 0n, at: new Date(0), problem: null, reason: null },
+};
 
 async function takeChanges(connection: Connection) {
   const { rows } = await connection.query<Logged>(
     `with taken as (
        delete from mapping_changes
        where ctid = any (array(select ctid from mapping_changes where source is null limit $1))
-       returning view, key
+       returning view, key, reason
      )
-     select view, key, null as source from taken group by view, key
+     select view, key, null as source, left(reason, 200) as reason from taken group by view, key, 4
      union all
-     select distinct view, null, source from mapping_changes where source is not null`,
+     select distinct view, null, source, null from mapping_changes where source is not null`,
     [maxKeys],
   );
   const keys: Record<MappedView, Set<string>> = {
@@ -75,15 +91,23 @@ async function takeChanges(connection: Connection) {
     mapped_purchases: new Set(),
   };
   let isComparisonAskedFor = false;
-  for (const { view, key, source } of rows) {
+  const reasons = new Set<string>();
+  for (const { view, key, source, reason } of rows) {
     const logged = key === null ? null : [key];
     const found = source === null ? logged : await findKeys(connection, view, source);
-    if (found === null) isComparisonAskedFor = true;
-    else for (const each of found) keys[view].add(each);
+    if (found === null) {
+      isComparisonAskedFor = true;
+      reasons.add(
+        reason ?? (source === null ? 'a key that fails' : `a key of ${source} that fails`),
+      );
+    } else for (const each of found) keys[view].add(each);
   }
   if (rows.length > 0) {
     const rest = await connection.query('delete from mapping_changes where source is null');
-    if ((rest.rowCount ?? 0) > 0) isComparisonAskedFor = true;
+    if ((rest.rowCount ?? 0) > 0) {
+      isComparisonAskedFor = true;
+      reasons.add(`more than ${maxKeys} changed keys`);
+    }
   }
   return {
     keys: {
@@ -91,6 +115,7 @@ async function takeChanges(connection: Connection) {
       mapped_purchases: [...keys.mapped_purchases],
     },
     isComparisonAskedFor,
+    reasons: [...reasons].slice(0, maxReasons),
   };
 }
 
@@ -99,6 +124,8 @@ type Logged = {
   readonly key: string | null;
   /** The source of logged rows. */
   readonly source: string | null;
+  /** Why a comparison is asked for. Any role may have written it. */
+  readonly reason: string | null;
 };
 
 /**

@@ -20,6 +20,8 @@ export type MappingStatus = {
   /** The most frequent reasons. */
   readonly refusals: readonly Refusal[];
   readonly heldDeletions: readonly HeldDeletion[];
+  /** The comparison of all rows that runs; null if none does. */
+  readonly comparison: RunningComparison | null;
   /** The last comparison of all rows; null before its end. */
   readonly comparedAt: Date | null;
   /** Rows that comparisons have corrected. */
@@ -27,6 +29,17 @@ export type MappingStatus = {
   readonly repairedAt: Date | null;
   /** Why nothing is mapped, or why only a comparison finds changes. */
   readonly problem: { readonly message: string; readonly since: Date } | null;
+};
+
+type RunningComparison = {
+  readonly since: Date;
+  /** Why it runs; null if the worker compares rows without a cause. */
+  readonly reason: string | null;
+  /** Rows that are compared. */
+  readonly rows: number;
+  /** An estimate of all rows; null before Postgres has one. */
+  readonly expectedRows: number | null;
+  readonly secondsLeft: number | null;
 };
 
 type Refusal = {
@@ -85,23 +98,45 @@ async function readState(database: Database) {
     repairedAt: Date | null;
     problem: string | null;
     since: Date;
+    comparison: Omit<RunningComparison, 'since' | 'secondsLeft'> | null;
+    comparedSince: Date | null;
+    comparedSeconds: number | null;
   }>(
     `select ${microsecondsOf('as_of')} as "asOf",
        greatest(0, round(extract(epoch from clock_timestamp() - as_of)::numeric, 1))::float8 as "lagSeconds",
        copied_at as "copiedAt", compared_at as "comparedAt",
        repaired::float8 as "repairedRows", repaired_at as "repairedAt",
-       problem, coalesce(problem_since, now()) as since
+       problem, coalesce(problem_since, now()) as since, comparison,
+       (comparison ->> 'since')::timestamptz as "comparedSince",
+       extract(epoch from clock_timestamp() - (comparison ->> 'since')::timestamptz)::float8 as "comparedSeconds"
      from mapping_state`,
   );
   const [row] = rows;
   if (row === undefined) return null;
-  const { asOf, lagSeconds, problem, since, ...state } = row;
+  const { asOf, lagSeconds, problem, since, ...others } = row;
+  const { comparison, comparedSince, comparedSeconds, ...state } = others;
   return {
     ...state,
+    comparison:
+      comparison === null || comparedSince === null || comparedSeconds === null
+        ? null
+        : {
+            ...comparison,
+            since: comparedSince,
+            secondsLeft: secondsLeft(comparison, comparedSeconds),
+          },
     asOf: asOf === null ? null : formatInstant(asOf),
     lagSeconds: asOf === null ? null : lagSeconds,
     problem: problem === null ? null : { message: problem, since },
   };
+}
+
+function secondsLeft(
+  { rows, expectedRows }: Pick<RunningComparison, 'rows' | 'expectedRows'>,
+  seconds: number,
+): number | null {
+  if (expectedRows === null || rows === 0) return null;
+  return Math.ceil((Math.max(0, expectedRows - rows) * seconds) / rows);
 }
 
 async function countPendingChanges(database: Database): Promise<number> {

@@ -10,10 +10,10 @@ export const triggerNames = {
 } as const;
 
 /**
- * A digest of what decides, beside the logged changes, which rows the views have: their definitions, the
+ * Digests of what decides, beside the logged changes, which rows the views have: their definitions, the
  * tables that they read with partitions and file nodes, the functions and enums that they use, mapping_sources,
  * and the triggers. After TRUNCATE, ATTACH, DETACH, a changed view or function, a renamed label or a disabled
- * trigger it differs, also if that is reverted: the transaction of a row of the catalog is another one. Postgres
+ * trigger they differ, also if that is reverted: the transaction of a row of the catalog is another one. Postgres
  * does not know what a function with a body as text uses.
  */
 export async function readStructure(connection: Connection): Promise<string> {
@@ -37,23 +37,42 @@ export async function readStructure(connection: Connection): Promise<string> {
      ), relations as (
        select oid from used where class = 'pg_class'::regclass
      )
-     select md5(concat_ws(' ',
-       (select string_agg(concat_ws(' ', pg_class.oid, relfilenode,
+     select string_agg(part || ':' || md5(coalesce(content, '')), ' ' order by part) as structure from (values
+       ('views', (select string_agg(concat_ws(' ', pg_class.oid,
           (select max(pg_rewrite.xmin::text) from pg_rewrite where ev_class = pg_class.oid)), ' '
           order by pg_class.oid)
-        from relations join pg_class using (oid)),
-       (select string_agg(concat_ws(' ', inhrelid, inhparent, pg_inherits.xmin), ' ' order by inhrelid, inhparent)
-        from relations join pg_inherits on inhparent = relations.oid),
-       (select string_agg(concat_ws(' ', tgrelid, tgname, tgenabled, pg_trigger.xmin), ' ' order by tgrelid, tgname)
-        from relations join pg_trigger on tgrelid = relations.oid where tgname = any ($1)),
-       (select string_agg(concat_ws(' ', pg_proc.oid, pg_proc.xmin), ' ' order by pg_proc.oid)
-        from used join pg_proc using (oid) where class = 'pg_proc'::regclass),
-       (select string_agg(concat_ws(' ', pg_enum.oid, pg_enum.xmin), ' ' order by pg_enum.oid)
-        from used join pg_enum on enumtypid = used.oid where class = 'pg_type'::regclass),
-       (select string_agg(concat_ws(' ', view, to_regclass(source)::oid, key), ' ' order by view, source, key)
-        from mapping_sources)
-     )) as structure`,
+        from relations join pg_class using (oid) where relkind = 'v')),
+       ('tables', (select string_agg(concat_ws(' ', pg_class.oid, relfilenode), ' ' order by pg_class.oid)
+        from relations join pg_class using (oid) where relkind <> 'v')),
+       ('partitions', (select string_agg(concat_ws(' ', inhrelid, inhparent, pg_inherits.xmin), ' ' order by inhrelid, inhparent)
+        from relations join pg_inherits on inhparent = relations.oid)),
+       ('triggers', (select string_agg(concat_ws(' ', tgrelid, tgname, tgenabled, pg_trigger.xmin), ' ' order by tgrelid, tgname)
+        from relations join pg_trigger on tgrelid = relations.oid where tgname = any ($1))),
+       ('functions', (select string_agg(concat_ws(' ', pg_proc.oid, pg_proc.xmin), ' ' order by pg_proc.oid)
+        from used join pg_proc using (oid) where class = 'pg_proc'::regclass)),
+       ('enums', (select string_agg(concat_ws(' ', pg_enum.oid, pg_enum.xmin), ' ' order by pg_enum.oid)
+        from used join pg_enum on enumtypid = used.oid where class = 'pg_type'::regclass)),
+       ('sources', (select string_agg(concat_ws(' ', view, to_regclass(source)::oid, key), ' ' order by view, source, key)
+        from mapping_sources))
+     ) as parts (part, content)`,
     values: [Object.values(triggerNames)],
   });
   return rows[0]?.structure ?? '';
+}
+
+const changes: Readonly<Record<string, string>> = {
+  views: 'a changed view',
+  tables: 'TRUNCATE or a rewritten table',
+  partitions: 'changed partitions',
+  triggers: 'missing or changed triggers',
+  functions: 'a replaced function',
+  enums: 'a changed enum',
+  sources: 'changed mapping_sources',
+};
+
+/** What differs between two structures, as text. */
+export function describeChange(before: string, after: string): string {
+  const known = new Set(before.split(' '));
+  const changed = after.split(' ').filter((part) => !known.has(part));
+  return changed.map((part) => changes[part.split(':')[0] ?? '']).join(', ');
 }

@@ -48,8 +48,8 @@ export function triggerFunction(
   plainColumns: readonly string[],
 ): SourceFunction {
   const changes = `${schema}.mapping_changes`;
-  const compare = (view: MappedView) =>
-    `insert into ${changes} (view) values (${escapeLiteral(view)});`;
+  const compare = (view: MappedView, reason: string) =>
+    `insert into ${changes} (view, reason) values (${escapeLiteral(view)}, ${escapeLiteral(reason)});`;
   const logKeys = ({ view, key }: Key, rows: readonly string[]) => {
     const selects = rows.map(
       (each) =>
@@ -72,7 +72,10 @@ export function triggerFunction(
       ...columns.map((key) => ({ view: key.view, log: logKeys(key, rows) })),
       ...[...viewsOfQueries].map((view) => ({ view, log: logRows(view, rows) })),
     ]
-      .map(({ view, log }) => `begin ${log} exception when others then ${compare(view)} end;`)
+      .map(
+        ({ view, log }) =>
+          `begin ${log} exception when others then ${compare(view, `a key of ${table} that fails`)} end;`,
+      )
       .join('\n');
   // A column may have the name of a variable, such as `found`.
   const body = `
@@ -84,7 +87,7 @@ begin
   elsif tg_op ${equals} 'INSERT' then ${changed('new_rows')}
   elsif tg_op ${equals} 'UPDATE' then ${changed('old_rows', 'new_rows')}
   elsif tg_op ${equals} 'DELETE' then ${changed('old_rows')}
-  else ${keys.map(({ view }) => compare(view)).join('\n')}
+  else ${keys.map(({ view }) => compare(view, `TRUNCATE of ${table}`)).join('\n')}
   end if;
   return null;
 end`;
