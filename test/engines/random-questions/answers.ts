@@ -25,7 +25,13 @@ export async function checkAnswer(
   const instant = (bound: Filters['since']) =>
     bound === undefined
       ? null
-      : formatInstant(instantOf(bound, asking.origins, bound.growth * growth));
+      : formatInstant(
+          instantOf(
+            bound,
+            bound.isOfPurchase ? asking.instants : asking.origins,
+            bound.growth * growth,
+          ),
+        );
   const asked: Bounded = {
     organization: asking.organization,
     ...textsOf(question.filters.parameters),

@@ -13,6 +13,8 @@ export type Asking = {
   readonly organization: bigint;
   readonly customers: readonly bigint[];
   readonly origins: readonly string[];
+  /** Those at which purchases were created when they were inserted. */
+  readonly instants: string[];
   /** The last purchases of pages. */
   readonly pageEnds: PageEnd[];
   /** Notes what a person has to do to see the same. */

@@ -20,7 +20,7 @@ export function changeRows(asking: Asking, step: RowStep): Promise<void> {
 }
 
 export async function addBurst(
-  { database, organization, customers, origins, note }: Asking,
+  { database, organization, customers, origins, instants, note }: Asking,
   burst: Burst,
 ): Promise<void> {
   const purchases = purchasesOf(burst, origins).map(({ customer, ...values }) => ({
@@ -28,6 +28,7 @@ export async function addBurst(
     organization_id: String(organization),
     customer_id: String(customers[customer]),
   }));
+  for (const { created_at: createdAt } of purchases) instants.push(createdAt);
   const columns = Object.keys(purchases[0] ?? {}).join(', ');
   const statement = `insert into purchases (${columns}) select ${columns} from json_populate_recordset(null::purchases, $1)`;
   note(`insert into purchases, ${purchases.length} rows:\n  ${shownRows(purchases).join('\n  ')}`);

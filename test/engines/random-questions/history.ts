@@ -57,14 +57,14 @@ const change: fc.Arbitrary<Change> = fc.oneof(
     .filter((columns) => Object.keys(columns).length > 0),
 );
 
-export const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('insert' as const), burst }) },
-  {
+const changesOfRows = {
+  insert: { weight: 3, arbitrary: fc.record({ kind: fc.constant('insert' as const), burst }) },
+  update: {
     weight: 5,
     arbitrary: fc.record({ kind: fc.constant('update' as const), of: selection, change }),
   },
   // Away from the pages that are cached.
-  {
+  move: {
     weight: 3,
     arbitrary: fc.record({
       kind: fc.constant('update' as const),
@@ -72,19 +72,26 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
       change: fc.constant<Change>({ quarters: -96 * 3 }),
     }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('delete' as const), of: selection }) },
-  {
+  delete: {
     weight: 2,
-    arbitrary: fc.record({
-      kind: fc.constantFrom(
-        'publish' as const,
-        'compact' as const,
-        'restart' as const,
-        'evict' as const,
-      ),
-    }),
+    arbitrary: fc.record({ kind: fc.constant('delete' as const), of: selection }),
   },
-);
+} as const;
+
+const changesOfFiles = ['publish', 'compact', 'restart', 'evict'] as const;
+
+/** The steps of a scenario are of few kinds, so that one follows another one often. */
+export const stepOfFewKinds: fc.Arbitrary<fc.Arbitrary<Step>> = fc
+  .tuple(
+    fc.subarray(Object.values(changesOfRows), { minLength: 1 }),
+    fc.subarray([...changesOfFiles], { maxLength: 2 }),
+  )
+  .map(([ofRows, ofFiles]) =>
+    fc.oneof(
+      ...ofRows,
+      ...ofFiles.map((kind) => ({ weight: 2, arbitrary: fc.constant<Step>({ kind }) })),
+    ),
+  );
 
 /** A condition on `purchases` with $1 as the organization, and its other parameters. */
 export function conditionOf(

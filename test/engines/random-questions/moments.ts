@@ -27,10 +27,10 @@ export const origins = [
   '1905-06-15T12:00:00Z',
   '1969-12-31T23:45:00Z',
   '2026-08-31T23:00:00Z',
-  // The first and the last instants.
-  '0001-01-01T00:00:00Z',
-  '9999-12-31T23:45:00Z',
 ] as const;
+
+/** The first and the last instants. */
+export const outermostOrigins = ['0001-01-01T00:00:00Z', '9999-12-31T23:45:00Z'] as const;
 
 export const zones = [
   'UTC',
@@ -43,6 +43,12 @@ export const zones = [
 
 const quarter = 15n * 60n * 1_000_000n;
 
+const micros = fc.oneof(
+  { weight: 3, arbitrary: fc.constant(0) },
+  { weight: 2, arbitrary: fc.constantFrom(-1, 1, 2, 59_999_999) },
+  { weight: 1, arbitrary: fc.nat({ max: 899_999_999 }) },
+);
+
 export const moment: fc.Arbitrary<Moment> = fc.record({
   origin: fc.nat({ max: 2 }),
   quarters: fc.oneof(
@@ -50,11 +56,14 @@ export const moment: fc.Arbitrary<Moment> = fc.record({
     { weight: 3, arbitrary: fc.integer({ min: -40, max: 40 }).map((days) => 96 * days) },
     { weight: 1, arbitrary: fc.integer({ min: -30_000, max: 30_000 }) },
   ),
-  micros: fc.oneof(
-    { weight: 3, arbitrary: fc.constant(0) },
-    { weight: 2, arbitrary: fc.constantFrom(-1, 1, 2, 59_999_999) },
-    { weight: 1, arbitrary: fc.nat({ max: 899_999_999 }) },
-  ),
+  micros,
+});
+
+/** At the instant of one of many purchases, or near it. */
+export const momentOfPurchase: fc.Arbitrary<Moment> = fc.record({
+  origin: fc.nat({ max: 10_000 }),
+  quarters: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.constantFrom(-1, 1, 96)),
+  micros,
 });
 
 /** The microseconds since 1970 of a moment, within the years that the API has. */

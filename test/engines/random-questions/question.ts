@@ -14,11 +14,15 @@ import {
   reportMeasures,
 } from '../../../src/domain/purchase-report.ts';
 import { awkwardLabels } from '../../support/awkward-purchases.ts';
-import { type Moment, moment, zones } from './moments.ts';
+import { type Moment, moment, momentOfPurchase, zones } from './moments.ts';
 import { customerCount } from './shop.ts';
 
 /** A bound that grows by so many quarters of an hour from step to step. */
-export type Bound = Moment & { readonly growth: number };
+export type Bound = Moment & {
+  readonly growth: number;
+  /** The origins of the moment are the instants of purchases. */
+  readonly isOfPurchase: boolean;
+};
 
 /** Parameters of filters. Bounds and customers depend on the shop. */
 export type Filters = {
@@ -76,9 +80,10 @@ const label = fc.constantFrom(
   'absent',
   ...awkwardLabels.filter((text) => text !== '' && [...text].length <= 256),
 );
-const bound = fc
-  .tuple(moment, fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.constantFrom(4, 96, 300)))
-  .map(([of, growth]): Bound => ({ ...of, growth }));
+const growth = fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.constantFrom(4, 96, 300));
+const boundAt = (of: fc.Arbitrary<Moment>, isOfPurchase: boolean) =>
+  fc.tuple(of, growth).map(([of, growth]): Bound => ({ ...of, growth, isOfPurchase }));
+const bound = fc.oneof(boundAt(moment, false), boundAt(momentOfPurchase, true));
 const list = (values: readonly string[], maxLength = values.length) =>
   fc.subarray([...values], { minLength: 1, maxLength }).map((chosen) => chosen.join(','));
 
@@ -121,7 +126,12 @@ const filtersWith = (sinceTenths: number): fc.Arbitrary<Filters> =>
       parameters: status === undefined ? { ...others } : { ...others, status },
     })) as fc.Arbitrary<Filters>;
 
-const filters = filtersWith(4);
+const unfiltered = fc.constant<Filters>({ parameters: {} });
+/** Much of what is read without filters is stored or cached. */
+const filters = fc.oneof(
+  { weight: 1, arbitrary: unfiltered },
+  { weight: 3, arbitrary: filtersWith(4) },
+);
 /** A comparison needs a beginning. */
 const filtersOfReports = filtersWith(7);
 
@@ -141,7 +151,10 @@ const stats = some({
 });
 const timeSeries = fc
   .tuple(
-    fc.constantFrom(...intervals, 'auto'),
+    fc.oneof(
+      { weight: 3, arbitrary: fc.constantFrom(...intervals) },
+      { weight: 1, arbitrary: fc.constant('auto' as const) },
+    ),
     some({ group_by: fc.constantFrom(...seriesDimensions), group_limit: groupLimit, ...calendar }),
   )
   .map(([interval, others]) => ({ interval, ...others }));
@@ -197,7 +210,7 @@ const aggregate = (
 const form = fc.constantFrom<Form>('id', 'opaque');
 const page = fc.record({
   route: fc.constant('list' as const),
-  filters: fc.oneof(fc.constant<Filters>({ parameters: {} }), filters),
+  filters: fc.oneof(unfiltered, filters),
   limit: fc.constantFrom(1, 1, 1, 2, 7, 100),
   back: inTenths(8, fc.nat({ max: 3 })),
   first: fc.oneof(
@@ -213,11 +226,24 @@ const purchase = fc.record({
   back: fc.nat({ max: 3 }),
 }) as fc.Arbitrary<Question>;
 
-export const question: fc.Arbitrary<Question> = fc.oneof(
-  { weight: 3, arbitrary: aggregate('stats', stats) },
-  { weight: 4, arbitrary: aggregate('timeseries', timeSeries) },
-  { weight: 8, arbitrary: aggregate('report', report) },
-  { weight: 3, arbitrary: aggregate('cohorts', cohorts) },
-  { weight: 6, arbitrary: page },
-  { weight: 1, arbitrary: purchase },
-);
+const questions = {
+  stats: { weight: 3, arbitrary: aggregate('stats', stats) },
+  timeseries: { weight: 4, arbitrary: aggregate('timeseries', timeSeries) },
+  report: { weight: 6, arbitrary: aggregate('report', report) },
+  cohorts: { weight: 3, arbitrary: aggregate('cohorts', cohorts) },
+  list: {
+    weight: 6,
+    arbitrary: fc.oneof(
+      { weight: 6, arbitrary: page },
+      { weight: 1, arbitrary: purchase },
+    ) as fc.Arbitrary<Question>,
+  },
+} as const;
+
+/** Kinds of questions. */
+export type Topic = keyof typeof questions;
+
+export const topics = Object.keys(questions) as Topic[];
+
+export const questionAbout = (chosen: readonly Topic[]): fc.Arbitrary<Question> =>
+  fc.oneof(...chosen.map((topic) => questions[topic]));

@@ -13,7 +13,7 @@ const maxShrinkMs = 60_000;
 
 describe('random questions about random shops', () => {
   it('have the answers of plain SQL on Postgres, with each shortcut off, forced or as usual', {
-    timeout: 60_000 + numRuns * 5_000,
+    timeout: 60_000 + numRuns * 15_000,
   }, async ({ database: { pool } }) => {
     await pool.query(readFileSync(new URL('oracle/calendar.sql', import.meta.url), 'utf8'));
     const readers = createReaders(pool);
