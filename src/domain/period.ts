@@ -104,19 +104,33 @@ export async function periodsBetween(
   first: number,
   last: number,
 ): Promise<Period[]> {
-  if (last < first) return [];
+  return periodsOfKeys(
+    calendar,
+    Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index),
+  );
+}
+
+/** The periods of some keys, in their order, without days that a calendar skipped. */
+export async function periodsOfKeys(
+  calendar: PeriodCalendar,
+  keys: readonly number[],
+): Promise<Period[]> {
+  if (keys.length === 0) return [];
   const { interval } = calendar;
   const beginning = (key: number) => localStart(interval, key) + earliestInstant;
+  let [least, greatest] = [keys[0] as number, keys[0] as number];
+  for (const key of keys) [least, greatest] = [Math.min(least, key), Math.max(greatest, key)];
   const offsets = await periodOffsets(
     calendar,
-    beginning(first) - 4n * day,
-    beginning(last + 1) + 4n * day,
+    beginning(least) - 4n * day,
+    beginning(greatest + 1) + 4n * day,
   );
   const periods: Period[] = [];
-  for (let key = first; key <= last; key += 1) {
+  for (const key of keys) {
+    const local = beginning(key);
     let since: bigint | null = null;
     for (const { offset, until } of offsets) {
-      const start = beginning(key) - offset;
+      const start = local - offset;
       const startsAt: bigint = since !== null && since > start ? since : start;
       since = until;
       if (until !== null && startsAt >= until) continue;

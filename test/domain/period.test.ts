@@ -2,8 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import {
   type Interval,
+  intervals,
   periodKeyAt,
   periodsBetween,
+  periodsOfKeys,
   requireFewPeriods,
   TooManyPeriodsError,
   weekStarts,
@@ -102,6 +104,15 @@ describe('the periods of a time series', () => {
     }
     expect(await lengths('Australia/Lord_Howe', ...april)).toEqual([30n, 60n]);
     expect(await lengths('Australia/Lord_Howe', ...october)).toEqual([60n, 90n]);
+  });
+
+  it.each(intervals)('are those of single keys thousands of years apart: %s', async (interval) => {
+    const calendar = { interval, timeZone: 'Europe/Berlin' };
+    const texts = ['9999-06-01T00:00:00Z', '0001-06-01T00:00:00Z', '2025-06-01T00:00:00Z'];
+    const keys = await Promise.all(texts.map((text) => periodKeyAt(calendar, instant(text))));
+    const alone = await Promise.all(keys.map((key) => periodsBetween(calendar, key, key)));
+    expect(await periodsOfKeys(calendar, keys)).toEqual(alone.flat());
+    expect(alone.flat()).toHaveLength(3);
   });
 
   it('begin no week before the year 1', async () => {

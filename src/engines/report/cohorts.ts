@@ -1,5 +1,5 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../../domain/period.ts';
+import { type PeriodCalendar, periodKeyAt, periodsOfKeys } from '../../domain/period.ts';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
@@ -111,8 +111,8 @@ async function assemble(
     else known.push(row);
   }
   if (byCohort.size > maxCohorts) throw new TooManyCohortsError();
-  const keys = rows.map(({ cohort }) => cohort);
-  const periods = await periodsBetween(calendar, Math.min(...keys), Math.max(...keys));
+  // There may be a thousand cohorts in thousands of years.
+  const periods = await periodsOfKeys(calendar, [...new Set(rows.map(({ cohort }) => cohort))]);
   const beginnings = new Map(periods.map(({ key, startsAt }) => [key, startsAt]));
   return [...byCohort.values()].map((ofCohort) => {
     const { cohort, key } = ofCohort[0] as CohortRow;

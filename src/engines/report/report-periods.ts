@@ -6,7 +6,12 @@ import {
   rowOf,
 } from '../../domain/compared-periods.ts';
 import type { Bounds } from '../../domain/comparison.ts';
-import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../../domain/period.ts';
+import {
+  type PeriodCalendar,
+  periodKeyAt,
+  periodsBetween,
+  periodsOfKeys,
+} from '../../domain/period.ts';
 import { maxPeriods } from '../../domain/period-limit.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
@@ -121,8 +126,7 @@ export async function named(
   if (periods !== null && rows.length > 0) {
     const { calendar, index } = periods;
     const keys = rows.map(({ keys }) => keyOfRow(Number(keys[index])));
-    const [least, greatest] = [Math.min(...keys), Math.max(...keys)];
-    for (const { key, startsAt } of await periodsBetween(calendar, least, greatest)) {
+    for (const { key, startsAt } of await periodsOfKeys(calendar, [...new Set(keys)])) {
       beginnings.set(key, startsAt);
     }
   }
