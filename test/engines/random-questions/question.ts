@@ -83,7 +83,10 @@ const label = fc.constantFrom(
 const growth = fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.constantFrom(4, 96, 300));
 const boundAt = (of: fc.Arbitrary<Moment>, isOfPurchase: boolean) =>
   fc.tuple(of, growth).map(([of, growth]): Bound => ({ ...of, growth, isOfPurchase }));
-const bound = fc.oneof(boundAt(moment, false), boundAt(momentOfPurchase, true));
+const bound = fc.oneof(
+  { weight: 1, arbitrary: boundAt(moment, false) },
+  { weight: 2, arbitrary: boundAt(momentOfPurchase, true) },
+);
 const list = (values: readonly string[], maxLength = values.length) =>
   fc.subarray([...values], { minLength: 1, maxLength }).map((chosen) => chosen.join(','));
 
@@ -119,7 +122,7 @@ const filtersWith = (sinceTenths: number): fc.Arbitrary<Filters> =>
       customer: inTenths(1, fc.nat({ max: customerCount - 1 })),
       status: inTenths(5, status),
       // First purchases are read from columns without other filters.
-      others: inTenths(3, filterParameters),
+      others: inTenths(2, filterParameters),
     })
     .map(({ status, others, ...rest }) => ({
       ...rest,
@@ -130,7 +133,7 @@ const unfiltered = fc.constant<Filters>({ parameters: {} });
 /** Much of what is read without filters is stored or cached. */
 const filters = fc.oneof(
   { weight: 1, arbitrary: unfiltered },
-  { weight: 3, arbitrary: filtersWith(4) },
+  { weight: 2, arbitrary: filtersWith(6) },
 );
 /** A comparison needs a beginning. */
 const filtersOfReports = filtersWith(7);
@@ -152,10 +155,18 @@ const stats = some({
 const timeSeries = fc
   .tuple(
     fc.oneof(
-      { weight: 3, arbitrary: fc.constantFrom(...intervals) },
+      { weight: 2, arbitrary: fc.constantFrom(...intervals) },
       { weight: 1, arbitrary: fc.constant('auto' as const) },
     ),
-    some({ group_by: fc.constantFrom(...seriesDimensions), group_limit: groupLimit, ...calendar }),
+    // Without groups, customers are counted in another way.
+    fc.oneof(
+      some({ ...calendar }),
+      some({
+        group_by: fc.constantFrom(...seriesDimensions),
+        group_limit: groupLimit,
+        ...calendar,
+      }),
+    ),
   )
   .map(([interval, others]) => ({ interval, ...others }));
 const cohorts = some({

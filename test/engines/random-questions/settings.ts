@@ -40,6 +40,8 @@ export const settings: fc.Arbitrary<Settings> = fc.record({
   worker: fc.constantFrom<TestWorkerOptions>(
     { maxPurchasesWithoutBase: 0 },
     { maxPurchasesWithoutBase: 0, minUnsavedChanges: 1 },
+    { maxPurchasesWithoutBase: 0 },
+    // Few purchases have no base.
     {},
   ),
   shortcuts,

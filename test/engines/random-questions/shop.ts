@@ -73,8 +73,8 @@ export const burst: fc.Arbitrary<Burst> = fc.record({
   ),
   from: moment,
   minutes: fc.oneof(
-    fc.constantFrom(0, 1, 15, 60),
-    fc.constantFrom(24 * 60, 3 * 24 * 60, 20 * 24 * 60, 100 * 24 * 60),
+    { weight: 3, arbitrary: fc.constantFrom(0, 1, 5, 15, 60) },
+    { weight: 2, arbitrary: fc.constantFrom(24 * 60, 3 * 24 * 60, 20 * 24 * 60, 100 * 24 * 60) },
   ),
   customers: fc.oneof(fc.constantFrom(1, 2, 5), fc.integer({ min: 1, max: customerCount })),
   firstCustomer: fc.nat({ max: customerCount - 1 }),
