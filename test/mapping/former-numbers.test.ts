@@ -9,6 +9,8 @@ const before = `
   drop table if exists mapped_customer_numbers, mapped_purchase_numbers;
   drop table if exists customer_numbers, purchase_numbers;
   drop function if exists keys_of_type;
+  alter table mapping_state drop column if exists comparison_reason, drop column if exists comparison;
+  alter table mapping_changes drop column if exists reason;
   delete from schema_migrations where version >= 11;`;
 /** As `apply` of that release has left it. */
 const applied = `
