@@ -69,7 +69,7 @@ function unknownArgument(tool: Tool, name: string): ArgumentError {
   return refuse(`The tool ${tool.name} has no argument ${shown}. ${known}`, name);
 }
 
-export const argumentNames = (tool: Tool): string[] => [
+const argumentNames = (tool: Tool): string[] => [
   ...(kindsOf(tool.routes).length > 0 ? [kindArgument] : []),
   ...tool.parameters.map(({ name }) => name),
 ];

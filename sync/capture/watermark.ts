@@ -28,7 +28,7 @@ export type MappedOrganizations = {
 };
 
 /** The instant of a snapshot for an organization: earlier while its mapping is behind. */
-export const instantFor = (
+const instantFor = (
   { asOf, mapped }: Pick<SourceSnapshot, 'asOf' | 'mapped'>,
   organizationId: bigint,
 ): bigint => (mapped?.ids.has(organizationId) === true && mapped.asOf < asOf ? mapped.asOf : asOf);

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Connection } from '../connection/pool.ts';
+import { failureText } from './failure-text.ts';
 import { keysFrom } from './trigger-function.ts';
 import { readSourceTables } from './triggers.ts';
 
@@ -40,6 +41,6 @@ async function parseKey(
     await connection.query('rollback to savepoint key');
     const isOfKey = error instanceof pg.DatabaseError && /^42(?!501)/.test(error.code ?? '');
     if (!isOfKey) return null;
-    return error.message;
+    return failureText(error);
   }
 }
