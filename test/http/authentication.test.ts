@@ -1,6 +1,9 @@
+import type { FastifyRequest } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { createKeyCheck } from '../../src/http/auth/authentication.ts';
 import { revokeApiKey } from '../../src/postgres/keys/api-keys.ts';
+import { createTurnQueue } from '../../src/queue/turn-queue.ts';
 import { type Shop, test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
@@ -136,6 +139,34 @@ describe('authentication', () => {
     await revokeApiKey(database.pool, key.id);
     for (const url of routes) expectRefusal(await api.get(url, key.secret), 'authentication_error');
     expect((await get('/v1/me')).statusCode).toBe(200);
+  });
+
+  it('checks a key once for all requests that wait, and counts each', async ({
+    database,
+    shop,
+  }) => {
+    const turns = createTurnQueue(1);
+    const settings = {
+      rateLimitPerMinute: 100,
+      rateLimitStore: 'memory',
+      databaseSilenceMs: 60_000,
+    } as const;
+    const key = await addKey(database.pool, shop.organizationId);
+    const check = createKeyCheck(database.pool, settings, turns);
+    const rawHeaders = ['Authorization', `Bearer ${key.secret}`];
+    const request = { raw: { rawHeaders } } as FastifyRequest;
+    turns.pause();
+    const checks = Array.from({ length: 50 }, () => check(request));
+    expect(turns.size).toBe(1);
+    turns.start();
+    const events = (await Promise.all(checks)).map((checked) => checked?.usage.events);
+    expect(events).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
+
+    turns.pause();
+    const later = [check(request), check(request)];
+    await revokeApiKey(database.pool, key.id);
+    turns.start();
+    expect(await Promise.all(later)).toEqual([null, null]);
   });
 
   it('refuses a key from the instant of its expiry', async ({ database, api, shop }) => {

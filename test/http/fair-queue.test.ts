@@ -208,7 +208,11 @@ describe('a key whose checks wait for Postgres', () => {
   }) => {
     const keyDatabase = createPool(database.url, { max: 1, applicationName: 'keys' });
     const keyTurns = createTurnQueue(1);
-    const api = await createTestApi(database.pool, newDirectory, { keyDatabase, keyTurns });
+    const api = await createTestApi(database.pool, newDirectory, {
+      ...{ keyDatabase, keyTurns },
+      // Each request then has a check of its own.
+      rateLimitStore: 'postgres',
+    });
     const unlock = await lockTables(database.pool, 'organizations');
     const responded: string[] = [];
     const get = async (name: string, secret: string) => {

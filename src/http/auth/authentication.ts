@@ -40,8 +40,8 @@ type KeySettings = Pick<
 
 /**
  * Checks a request's key (section 5) and counts the request. Each check is one statement in
- * Postgres, so a revoked key is refused at once. Keys take turns: a thousand requests of one key delay
- * the check of another by one check.
+ * Postgres that begins after the request, so a revoked key is refused at once. Keys take turns: a thousand
+ * requests of one key delay the check of another by one check.
  */
 export function createKeyCheck(
   database: Database,
@@ -54,17 +54,41 @@ export function createKeyCheck(
 ): KeyCheck {
   const findAndCount =
     rateLimitStore === 'postgres'
-      ? (hash: Buffer) => findCredentialAndCount(database, hash, windowMs)
-      : countInMemory(database, rateLimitPerMinute);
+      ? inTurns(turns, (hash) => findCredentialAndCount(database, hash, windowMs))
+      : countInMemory(database, rateLimitPerMinute, turns);
   return async (request) => {
     const secret = bearer.exec(authorizationOf(request))?.[1];
     const hash = secret === undefined ? null : secretHash(secret);
     if (hash === null) return null;
     const waiting = new AbortController();
-    const options = { turn: hash.toString('base64'), signal: waiting.signal };
-    const check = turns.add(() => findAndCount(hash), options);
-    // A check that nobody waits for leaves the queue.
+    const check = findAndCount(hash, waiting.signal);
     return waitForPostgres(database, check, databaseSilenceMs).finally(() => waiting.abort());
+  };
+}
+
+/** Runs when the key has its turn. After the signal, nobody waits for the result. */
+type InTurn<Result> = (hash: Buffer, signal: AbortSignal) => Promise<Result>;
+
+const inTurns =
+  <Result>(turns: TurnQueue, run: (hash: Buffer) => Promise<Result>): InTurn<Result> =>
+  (hash, signal) =>
+    turns.add(() => run(hash), { turn: hash.toString('base64'), signal });
+
+/** Requests of one key share the run that has not begun. */
+function sharedInTurns<Result>(
+  turns: TurnQueue,
+  run: (hash: Buffer) => Promise<Result>,
+): (hash: Buffer) => Promise<Result> {
+  const notBegun = new Map<string, Promise<Result>>();
+  return (hash) => {
+    const turn = hash.toString('base64');
+    const begin = () => {
+      notBegun.delete(turn);
+      return run(hash);
+    };
+    const shared = notBegun.get(turn) ?? turns.add(begin, { turn });
+    if (turns.sizeBy({ turn }) > 0) notBegun.set(turn, shared);
+    return shared;
   };
 }
 
@@ -76,10 +100,15 @@ function authorizationOf({ raw: { rawHeaders } }: FastifyRequest): string {
   return new Set(values).size === 1 ? (values[0] ?? '') : '';
 }
 
-function countInMemory(database: Database, perMinute: number) {
+function countInMemory(
+  database: Database,
+  perMinute: number,
+  turns: TurnQueue,
+): InTurn<CheckedKey | null> {
   const count = createCounter({ name: 'requests', perMinute, sharedIn: undefined });
-  return async (hash: Buffer): Promise<CheckedKey | null> => {
-    const credential = await findCredential(database, hash);
+  const find = sharedInTurns(turns, (hash) => findCredential(database, hash));
+  return async (hash) => {
+    const credential = await find(hash);
     if (credential === null) return null;
     return { credential, usage: await count(String(credential.keyId)) };
   };
