@@ -20,6 +20,7 @@ import { noisyNeighbor } from './suites/noisy-neighbor/noisy-neighbor.ts';
 import { opening } from './suites/opening.ts';
 import { organizations } from './suites/organizations.ts';
 import { pages } from './suites/pages/pages.ts';
+import { questionsSuite } from './suites/questions.ts';
 import { reports } from './suites/reports.ts';
 import { shortcuts } from './suites/shortcuts/shortcuts.ts';
 import { steps } from './suites/steps.ts';
@@ -35,6 +36,7 @@ const suites: readonly Suite[] = [
   steps,
   shortcuts,
   lists,
+  questionsSuite,
   reports,
   pages,
   load,

@@ -1,6 +1,6 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../src/domain/purchase.ts';
-import { emptyStats, type PurchaseStats } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseStats } from '../../src/domain/purchase-engine.ts';
 import {
   conditionsOf,
   type PurchaseFilters,
@@ -14,6 +14,11 @@ import type {
 } from '../../src/engines/clickhouse/client.ts';
 import { filterConditions } from '../../src/engines/filter-conditions.ts';
 import type { QueryEngine } from '../queries/purchase-queries.ts';
+
+const emptyStats: PurchaseStats = {
+  ...{ purchaseCount: 0n, customerCount: 0n, revenueInCents: 0n },
+  ...{ currency: null, mixedCurrencies: false, groups: [], groupsTruncated: false },
+};
 
 const notCompared = () => Promise.reject(new Error('only statistics are compared'));
 

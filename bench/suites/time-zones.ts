@@ -1,4 +1,5 @@
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';
@@ -25,7 +26,7 @@ export const timeZones = defineSuite({
     for (const [name, filters] of Object.entries(queries)) {
       const query = { filters, groupBy: 'day', groupLimit: 10 } as const;
       const stats = (zone: { readonly timeZone?: string }) =>
-        timed(() => duckdb.stats(shop.organizationId, { ...query, ...zone }));
+        timed(() => purchaseStats(duckdb, shop.organizationId, { ...query, ...zone }));
       const inZones = Object.fromEntries(zones.map((zone) => [zone, stats({ timeZone: zone })]));
       const tasks = { UTC: stats({}), ...inZones };
       const times = await inRounds(tasks, { rounds, signal: scope.signal });

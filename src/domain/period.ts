@@ -36,6 +36,9 @@ export type PeriodCalendar = LocalCalendar & { readonly interval: Interval };
 /** A period, and its first instant (microseconds since 1970). */
 export type Period = { readonly key: number; readonly startsAt: bigint };
 
+/** The keys of the first and the last period. */
+export type PeriodRange = { readonly first: number; readonly last: number };
+
 export class TooManyPeriodsError extends Error {
   override readonly name = 'TooManyPeriodsError';
   readonly count: number;

@@ -1,11 +1,6 @@
 import type { Interval } from './period.ts';
 import type { Purchase } from './purchase.ts';
-import type {
-  PurchaseFilters,
-  PurchaseListQuery,
-  PurchaseStatsQuery,
-  PurchaseTimeSeriesQuery,
-} from './purchase-query.ts';
+import type { PurchaseFilters, PurchaseListQuery } from './purchase-query.ts';
 import type {
   Currencies,
   PurchaseCohorts,
@@ -48,16 +43,6 @@ export type PurchaseTimeSeries = PurchaseTotals & {
     readonly periods: readonly PurchasePeriod[];
   }[];
   readonly seriesTruncated: boolean;
-};
-
-export const emptyStats: PurchaseStats = {
-  purchaseCount: 0n,
-  customerCount: 0n,
-  revenueInCents: 0n,
-  currency: null,
-  mixedCurrencies: false,
-  groups: [],
-  groupsTruncated: false,
 };
 
 export type ExportSource =
@@ -106,12 +91,7 @@ export interface PurchaseReader {
   /** The query is the purchase's id. Null if the organization does not have this purchase. */
   readonly get: QueuedRead<bigint, Purchase | null>;
 
-  readonly stats: QueuedRead<PurchaseStatsQuery, PurchaseStats>;
-
-  /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
-  readonly timeSeries: QueuedRead<PurchaseTimeSeriesQuery, PurchaseTimeSeries>;
-
-  /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
+  /** Rejects with TooManyPeriodsError if the periods exceed the maximum, and with TooManyGroupsError. */
   readonly report: QueuedRead<PurchaseReportQuery, PurchaseReport>;
 
   /** Rejects with TooManyCohortsError. */

@@ -1,4 +1,4 @@
-import type { Interval, LocalCalendar, PeriodCalendar } from './period.ts';
+import type { Interval, LocalCalendar } from './period.ts';
 import { maxPeriods, maxPeriodsWithoutGroups } from './period-limit.ts';
 import {
   type PaymentStatus,
@@ -101,9 +101,6 @@ export type PurchaseTimeSeriesQuery = LocalCalendar & {
   /** 1 to 50. */
   readonly groupLimit: number;
 };
-
-/** A time series whose interval is known. */
-export type PeriodsQuery = PurchaseTimeSeriesQuery & PeriodCalendar;
 
 export const maxPeriodsOf = ({ groupBy }: Pick<PurchaseTimeSeriesQuery, 'groupBy'>): number =>
   groupBy === undefined ? maxPeriodsWithoutGroups : maxPeriods;

@@ -78,12 +78,25 @@ export type PurchaseReportQuery = LocalCalendar & {
   readonly filters: PurchaseFilters;
   /** At least one. */
   readonly measures: readonly ReportMeasure[];
-  /** Up to three, with at most one of `periodDimensions`. */
-  readonly groupBy: readonly ReportDimension[];
-  /** Ties: the dimensions in their order, ascending. Missing values are last. */
-  readonly orderBy: ReportOrder;
-  /** 1 to 1,000. */
+  /** The measures of `totals`; those of the rows if undefined. */
+  readonly totals?: readonly ReportMeasure[] | undefined;
+  /**
+   * Up to three, with at most one of `periodDimensions`. `auto` is the shortest period of which there are at most
+   * `maxAutoPeriods`.
+   */
+  readonly groupBy: readonly (ReportDimension | 'auto')[];
+  /** Then `thenBy`, then the dimensions in their order, ascending. Missing values are last. */
+  readonly orderBy: ReportOrder | null;
+  readonly thenBy?: readonly ReportOrder[] | undefined;
+  /** The most rows, or the most values of the first dimension with every period of the second one. */
   readonly limit: number;
+  /**
+   * Every period has a row, with or without purchases: of the report, or of each value of a label before the
+   * period. If undefined, periods alone are complete.
+   */
+  readonly everyPeriod?: boolean | undefined;
+  /** `maxPeriods` of period-limit.ts if undefined. */
+  readonly maxPeriods?: number | undefined;
   readonly compareTo?: Comparison | undefined;
 };
 
@@ -113,8 +126,16 @@ export type ReportRow = {
   readonly compared: ReportValues | null;
 };
 
-/** The currencies are those of both periods. */
+export const noCurrency: Currencies = { currency: null, mixedCurrencies: false };
+
+export function currenciesOf([currency, another]: readonly string[]): Currencies {
+  const mixedCurrencies = another !== undefined;
+  return { currency: mixedCurrencies ? null : (currency ?? null), mixedCurrencies };
+}
+
+/** The currencies are those of both periods, because a row has amounts of both. */
 export type PurchaseReport = Currencies & {
+  readonly groupBy: readonly ReportDimension[];
   readonly period: ReportPeriod;
   readonly comparedPeriod: ReportPeriod | null;
   /** Of all matching purchases, whatever `limit` is. */

@@ -23,22 +23,14 @@ export const shortcutSettings = {
   /** DuckDB addresses so many units of local time directly, instead of hashing them. */
   maxDirectlyAddressedUnits: { usual: 100_000, off: -1, forced: always },
 
-  /** The previous purchase tells first ones, instead of grouping customers: in statistics of so many purchases. */
-  minPurchasesForFirsts: from(4_000_000),
-  /** The same in a time series without groups. */
-  minPurchasesForFirstsInPeriods: from(0),
-  /** The same in each period of cohorts. */
-  minPurchasesForFirstsInCohorts: from(0),
+  /** All groups are read, and put in order in JavaScript, if there can be at most so many. */
+  maxGroupsInMemory: upTo(2_000),
+  /** Customers of groups are counted by a bit for each, in so many bytes, instead of a hash table. */
+  maxBitmapBytes: upTo(64 * 2 ** 20),
+  /** So many purchases of customers with changes are kept as the base has them, instead of an anti join. */
+  maxPurchasesBefore: { usual: 200_000, off: 0, forced: 2 ** 40 },
   /** The base tells the first purchases of reports and cohorts, instead of a join with them. */
   minPurchasesForStoredFirsts: from(0),
-  /** Reports read base, superseded and current purchases of this many changes by themselves, instead of an anti join. */
-  maxChangesInParts: upTo(always),
-  /** Totals without filters are stored for each base. */
-  minPurchasesForStoredTotals: from(0),
-  /** The customers of a base and of a payment status are stored. */
-  minPurchasesForStoredCustomers: from(0),
-  /** The purchases of so many currencies are stored. They may tell the currencies of a query. */
-  maxStoredCurrencies: { usual: 1_000, off: 0, forced: 2 ** 30 },
   /** Reports of more groups, and customers counted in groups, are refused. A refusal is never forced. */
   maxReportGroups: { usual: 20_000_000, off: always, forced: 20_000_000 },
 
@@ -69,8 +61,6 @@ export const shortcutSettings = {
   /** JavaScript decodes the changes of a log, instead of DuckDB: up to so many lines and bytes. */
   maxLinesOneByOne: upTo(2_000),
   maxBytesOneByOne: upTo(2 ** 19),
-  /** The table of previous changes is updated for so many changed purchases, instead of created again. */
-  maxPreviousUpdates: upTo(5_000),
   /** So many values of a condition are constants, instead of one list. */
   maxConstants: upTo(500),
 

@@ -118,10 +118,6 @@ function createReader(
       runAsOf(organizationId, (engine) => engine.list(organizationId, query, ...rest)),
     get: (organizationId, purchaseId, ...rest) =>
       runAsOf(organizationId, (engine) => engine.get(organizationId, purchaseId, ...rest)),
-    stats: (organizationId, query, ...rest) =>
-      runAsOf(organizationId, (engine) => engine.stats(organizationId, query, ...rest)),
-    timeSeries: (organizationId, query, ...rest) =>
-      runAsOf(organizationId, (engine) => engine.timeSeries(organizationId, query, ...rest)),
     report: (organizationId, query, ...rest) =>
       runAsOf(organizationId, (engine) => engine.report(organizationId, query, ...rest)),
     cohorts: (organizationId, query, ...rest) =>

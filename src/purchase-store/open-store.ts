@@ -13,7 +13,7 @@ import {
   type Delta,
   emptyBase,
   type ReplayedPart,
-  updatePreviousChanges,
+  updateCustomersBefore,
 } from './delta/delta.ts';
 import { loadSavedDelta, type SavedDelta, writeSavedDelta } from './delta/saved-delta.ts';
 import type { Current } from './format/current.ts';
@@ -88,7 +88,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   readonly logDescriptor: number;
   /** The part of the log that the delta shows. */
   part(): LogPart;
-  /** Saves the delta with previous changes, so that the next reader replays less (delta/saved-delta.ts). */
+  /** Saves the delta, so that the next reader replays less (delta/saved-delta.ts). */
   save(connection: DuckDBConnection): Promise<void>;
   /**
    * Finds the batches up to the tick `published`, which the caller has read before, so the log has them up to
@@ -106,11 +106,14 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
     pending: PendingBatches,
     beforeCommit?: () => Promise<void>,
   ): Promise<Applied>;
-  /** Updates the table `previous_change`. After a failure, the store must be opened again. */
-  updatePreviousChanges(
+  /**
+   * Updates the table `purchase_before` (delta/customers-before.ts), and returns the number of its purchases; null
+   * if there would be too many. After a failure, the store must be opened again.
+   */
+  updateCustomersBefore(
     connection: DuckDBConnection,
     beforeCommit: () => Promise<void>,
-  ): Promise<void>;
+  ): Promise<number | null>;
   close(connection: DuckDBConnection): Promise<void>;
 };
 
@@ -212,8 +215,6 @@ function createStore<Content, Files extends NamedFiles>(
 
     async save(connection) {
       const { base, log } = current;
-      // Without a base, no query reads previous changes.
-      if (base !== null) await updatePreviousChanges(connection, delta);
       const checksum = checksumBefore(descriptor, 0, part.position);
       const saved = { layoutVersion, base, log, ...part, checksum };
       await writeSavedDelta(connection, delta.catalogs.delta, directory, saved);
@@ -251,8 +252,8 @@ function createStore<Content, Files extends NamedFiles>(
       return applied;
     },
 
-    updatePreviousChanges: (connection, beforeCommit) =>
-      updatePreviousChanges(connection, delta, beforeCommit),
+    updateCustomersBefore: (connection, beforeCommit) =>
+      updateCustomersBefore(connection, delta, beforeCommit),
 
     async close(connection) {
       try {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { ExportSource, PurchaseSums } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import { purchaseStats, purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import { test } from '../support/fixtures.ts';
 import { writeKeepingTotals } from '../support/keeping-totals.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
@@ -13,7 +14,7 @@ import { addACent } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
 
 const it = test.extend('revenueOf', ({ engine, organizationId }) => async () => {
-  const { result } = await engine.stats(organizationId, { filters: {}, groupLimit: 1 });
+  const { result } = await purchaseStats(engine, organizationId, { filters: {}, groupLimit: 1 });
   return result.revenueInCents;
 });
 
@@ -62,15 +63,19 @@ it('each query shows the totals that all transactions keep, while they are publi
     };
     const grouped = { filters, groupBy: 'utm_source', groupLimit: 1_000 } as const;
     return async () => {
-      const stats = await engine.stats(id, grouped);
+      const stats = await purchaseStats(engine, id, grouped);
       expectOrdered(stats.asOf);
       expect(stats.result).toMatchObject(totals);
       expect(sumOf(stats.result.groups)).toEqual(sums);
-      const series = await engine.timeSeries(id, { ...grouped, interval: 'month' });
+      const series = await purchaseTimeSeries(engine, id, { ...grouped, interval: 'month' });
       expectOrdered(series.asOf);
       expect(series.result).toMatchObject(totals);
       expect(sumOf(series.result.series.flatMap(({ periods }) => periods))).toEqual(sums);
-      const periods = await engine.timeSeries(id, { filters, groupLimit: 1, interval: 'month' });
+      const periods = await purchaseTimeSeries(engine, id, {
+        filters,
+        groupLimit: 1,
+        interval: 'month',
+      });
       expectOrdered(periods.asOf);
       expect(periods.result).toMatchObject(totals);
       const page = await engine.list(id, { filters, limit: 1_000 });

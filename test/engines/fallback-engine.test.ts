@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
@@ -23,8 +24,8 @@ const it = test
     const postgres = createPostgresEngine(database.pool);
     const ahead: PurchaseEngine = {
       ...postgres,
-      stats: async (...query) => {
-        const { asOf, ...shown } = await postgres.stats(...query);
+      report: async (...query) => {
+        const { asOf, ...shown } = await postgres.report(...query);
         return { ...shown, asOf: asOf + clock.ahead };
       },
     };
@@ -34,7 +35,7 @@ const it = test
   })
   .extend('stats', ({ purchases, shop }) => async () => {
     const query = { filters: {}, groupLimit: 1 };
-    const { result, asOf } = await purchases.stats(shop.organizationId, query);
+    const { result, asOf } = await purchaseStats(purchases, shop.organizationId, query);
     return { count: result.purchaseCount, asOf };
   })
   /** Statistics from Postgres, which show a purchase more than the files. The files are available again. */
@@ -105,7 +106,10 @@ it('a query runs in Postgres if the DuckDB file disappears before it', async ({
   };
   const engine = createFallbackEngine(withoutFile, createPostgresEngine(database.pool));
   onTestFinished(() => engine.close());
-  const { result } = await engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 });
+  const { result } = await purchaseStats(engine, shop.organizationId, {
+    filters: {},
+    groupLimit: 1,
+  });
   expect(result.purchaseCount).toBe(3n);
   const page = await engine.list(shop.organizationId, { filters: {}, limit: 2 });
   expect(page.result.purchases).toHaveLength(2);

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { purchaseStats, purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { test as it } from '../support/fixtures.ts';
 import { untilShown } from '../support/published.ts';
@@ -44,12 +45,12 @@ it('statistics of thousands of currencies, payment statuses and customers are th
       for (const paymentStatuses of [undefined, ['paid'], ['paid', 'refunded']] as const) {
         for (const groupBy of [undefined, 'currency', 'status'] as const) {
           const query = { filters: { paymentStatuses }, groupBy, groupLimit: 50 };
-          const { result } = await engine.stats(organization, query);
-          const expected = await postgres.stats(organization, query);
+          const { result } = await purchaseStats(engine, organization, query);
+          const expected = await purchaseStats(postgres, organization, query);
           expect(result, `${name}: ${JSON.stringify(query)}`).toEqual(expected.result);
           const series = { ...query, interval: 'week' as const };
-          expect((await engine.timeSeries(organization, series)).result).toEqual(
-            (await postgres.timeSeries(organization, series)).result,
+          expect((await purchaseTimeSeries(engine, organization, series)).result).toEqual(
+            (await purchaseTimeSeries(postgres, organization, series)).result,
           );
         }
       }

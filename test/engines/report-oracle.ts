@@ -13,9 +13,16 @@ import {
   type PurchaseReportQuery,
   type ReportDimension,
   type ReportMeasure,
+  type ReportOrder,
 } from '../../src/domain/purchase-report.ts';
 import type { PurchaseValues } from '../support/shop.ts';
 import { localTime, periodAfter, periodAt, periodsBetween } from './oracle-calendar.ts';
+
+/** With an order, and without an automatic interval. */
+export type OracleQuery = Omit<PurchaseReportQuery, 'groupBy' | 'orderBy'> & {
+  readonly groupBy: readonly ReportDimension[];
+  readonly orderBy: ReportOrder;
+};
 
 /** Reports and cohorts over rows in memory, without SQL. */
 
@@ -157,7 +164,7 @@ function rowOfLabel(
 
 export async function oracleReport(
   rows: readonly OracleRow[],
-  query: PurchaseReportQuery,
+  query: OracleQuery,
   asOf: bigint,
 ): Promise<PurchaseReport> {
   const { filters, measures, groupBy, timeZone, orderBy, limit, compareTo } = query;
@@ -248,6 +255,7 @@ export async function oracleReport(
   });
   return {
     ...currenciesOf(matching.flat()),
+    groupBy,
     period: { since: current.createdSince ?? null, until: current.createdUntil ?? null },
     comparedPeriod: compared ?? null,
     totals: rowOf(matching),

@@ -8,19 +8,18 @@ import {
   comparisons,
   type PeriodDimension,
   type PurchaseCohortsQuery,
-  type PurchaseReportQuery,
   periodDimensions,
   reportMeasures,
   TooManyCohortsError,
 } from '../../src/domain/purchase-report.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
-import { type OracleRow, oracleCohorts, oracleReport } from './report-oracle.ts';
+import { type OracleQuery, type OracleRow, oracleCohorts, oracleReport } from './report-oracle.ts';
 import { describeEngines, storeIn } from './store.ts';
 
 const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
-const total: PurchaseReportQuery = {
+const total: OracleQuery = {
   filters: {},
   measures: ['purchase_count'],
   groupBy: [],
@@ -49,7 +48,7 @@ describeEngines('the engine %s', (name) => {
     await store.publish(added);
     ({ organization } = added);
   };
-  const expectReport = async (query: PurchaseReportQuery) => {
+  const expectReport = async (query: OracleQuery) => {
     const { result, asOf } = await store.engine.report(organization, query);
     expect(result).toEqual(await oracleReport(rows, query, asOf));
     return result;
@@ -100,7 +99,7 @@ describeEngines('the engine %s', (name) => {
       { customer: 1, created_at: '2026-02-28T00:00:00Z', purchase_value_in_cents: 20n },
       { customer: 0, created_at: '2026-01-01T23:00:00Z', purchase_value_in_cents: 40n },
     );
-    const query: PurchaseReportQuery = {
+    const query: OracleQuery = {
       ...total,
       filters: {
         createdSince: micros('2026-02-01T00:00:00Z'),
@@ -111,7 +110,7 @@ describeEngines('the engine %s', (name) => {
       orderBy: { by: 'day', isDescending: false },
       compareTo: 'previous_period',
     };
-    const rowsOf = async (query: PurchaseReportQuery) =>
+    const rowsOf = async (query: OracleQuery) =>
       (await expectReport(query)).rows.map(({ values, compared }) => [values[0], compared?.[0]]);
     const days = await rowsOf(query);
     expect(days).toHaveLength(28);

@@ -36,11 +36,11 @@ describe('a key whose queries exceed the queue limit', () => {
     const gated: PurchaseEngine = {
       ...engine,
       forSource: () => gated,
-      stats: async (...query) => {
+      report: async (...query) => {
         arrived += 1;
         if (arrived === gate.awaited) gate.open();
         await gate.opened;
-        return engine.stats(...query);
+        return engine.report(...query);
       },
     };
     api = await createTestApi(database.pool, directory, {

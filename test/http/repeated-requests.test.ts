@@ -29,9 +29,9 @@ describe('a repeated request', () => {
       queries += 1;
       return all.get(...query);
     },
-    stats: (...query) => {
+    report: (...query) => {
       queries += 1;
-      return all.stats(...query);
+      return all.report(...query);
     },
   });
 

@@ -9,7 +9,7 @@ import { createTickReader } from '../../src/purchase-store/ticks/published-tick.
 
 export async function createTestDuckDBEngine(
   dataDirectory: string,
-  { shortcuts, ...options }: Partial<DuckDBEngineOptions> = {},
+  options: Partial<DuckDBEngineOptions> = {},
 ): Promise<DuckDBEngine> {
   return createDuckDBEngine({
     dataDirectory,
@@ -20,8 +20,6 @@ export async function createTestDuckDBEngine(
     queueLimit: 500,
     queueLimitPerClient: 100,
     timeoutMs: 30_000,
-    // Processes group the customers of such small shops.
-    shortcuts: { minPurchasesForFirsts: 0, ...shortcuts },
     onError: (_organizationId, error) => {
       throw error;
     },

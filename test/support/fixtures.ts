@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test as base } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import type { AppOptions } from '../../src/http/app.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { createTestApi, type TestApi } from './api.ts';
@@ -174,7 +175,7 @@ async function openUntilPublished(
     const engine = engines.get(folder) ?? (await createTestDuckDBEngine(folder));
     engines.set(folder, engine);
     const count = () =>
-      engine.stats(id, { filters: {}, groupLimit: 1 }).then(
+      purchaseStats(engine, id, { filters: {}, groupLimit: 1 }).then(
         ({ result }) => Number(result.purchaseCount),
         () => null,
       );

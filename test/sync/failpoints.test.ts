@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { NoGenerationError, type PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { type Activity, failpoints } from '../support/failpoints/failpoints.ts';
@@ -128,7 +129,10 @@ async function readAtomically(
   const check = async (engine: PurchaseEngine) => {
     const read = markers.map(async ({ organizationId }, index) => {
       const before = shown[index] as bigint;
-      const { result, asOf } = await engine.stats(organizationId, { filters: {}, groupLimit: 1 });
+      const { result, asOf } = await purchaseStats(engine, organizationId, {
+        filters: {},
+        groupLimit: 1,
+      });
       expect(result.purchaseCount).toBe(BigInt(counts[index] as number));
       expect(asOf).toBeGreaterThanOrEqual(before);
       if (asOf > (shown[index] as bigint)) shown[index] = asOf;

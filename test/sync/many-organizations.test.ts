@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import { test } from '../support/fixtures.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
@@ -28,7 +29,10 @@ describe('a worker of many organizations', () => {
       for (const organization of organizations) await buy(organization);
       await worker.once(organizations);
       for (const organization of organizations) {
-        const { result } = await engine.stats(organization, { filters: {}, groupLimit: 1 });
+        const { result } = await purchaseStats(engine, organization, {
+          filters: {},
+          groupLimit: 1,
+        });
         expect(result.purchaseCount).toBe(BigInt(purchases));
       }
       expect((await instants()).size).toBe(1);

@@ -1,6 +1,7 @@
 import type { PurchaseEngine } from '../../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../../src/domain/purchase-query.ts';
 import type { PurchaseReportQuery, ReportMeasure } from '../../../src/domain/purchase-report.ts';
+import { purchaseStats, purchaseTimeSeries } from '../../../src/domain/purchase-stats.ts';
 import type { Shortcuts } from '../../../src/duckdb/shortcuts.ts';
 import { createExportWriters } from '../../../src/exports/export-process.ts';
 import { createUnseenMaximums } from '../../queries/purchase-queries.ts';
@@ -32,14 +33,15 @@ const berlin = { ...utc, timeZone: 'Europe/Berlin' };
 const statistics = (name: string, filters: () => PurchaseFilters, groupBy?: 'day'): Question => ({
   name: `statistics ${name}`,
   ask: async ({ engine, organizationId }) =>
-    (await engine.stats(organizationId, { filters: filters(), groupLimit: 10, groupBy })).result,
+    (await purchaseStats(engine, organizationId, { filters: filters(), groupLimit: 10, groupBy }))
+      .result,
 });
 
 const series = (name: string, calendar: typeof utc | typeof berlin): Question => ({
   name: `weekly series ${name}`,
   ask: async ({ engine, organizationId }) => {
     const query = { filters: {}, interval: 'week', groupLimit: 1, ...calendar } as const;
-    return (await engine.timeSeries(organizationId, query)).result;
+    return (await purchaseTimeSeries(engine, organizationId, query)).result;
   },
 });
 
@@ -134,14 +136,10 @@ export const questionsOf: { readonly [Name in keyof Shortcuts]?: readonly Questi
     statistics('by day', uncached, 'day'),
     report('week', ['week'], sums),
   ],
-  minPurchasesForFirsts: [statistics('of paid', paid)],
-  minPurchasesForFirstsInPeriods: [weeks],
-  minPurchasesForFirstsInCohorts: [cohorts],
+  maxGroupsInMemory: [report('source', ['utm_source'], sums)],
+  maxBitmapBytes: [byCampaign],
+  maxPurchasesBefore: [byCampaign, newByCampaign, cohorts],
   minPurchasesForStoredFirsts: [newByCampaign, cohorts],
-  maxChangesInParts: [report('source', ['utm_source'], sums), byCampaign, newByCampaign],
-  minPurchasesForStoredTotals: [statistics('without filters', everything)],
-  minPurchasesForStoredCustomers: [weeks],
-  maxStoredCurrencies: [allStatistics, weeks],
   listCacheBytes: [firstPage, walk],
   maxReadAheadPurchases: [walk],
   maxListChangesBytes: [afterChanges(firstPage)],
@@ -152,7 +150,6 @@ export const questionsOf: { readonly [Name in keyof Shortcuts]?: readonly Questi
   labelCacheBytes: [otherPage, statistics('of paid', paid)],
   maxKeptStatements: [otherPage, allStatistics, onePurchase],
   maxBytesOneByOne: [afterChanges(allStatistics)],
-  maxPreviousUpdates: [afterChanges(weeks)],
   maxConstants: [afterChanges(allStatistics), afterChanges(weeks)],
   maxJoinedLabelBytes: [exportOf('everything', {})],
   maxJoinedCustomers: [exportOf('everything', {})],

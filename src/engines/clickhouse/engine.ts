@@ -26,8 +26,6 @@ import {
   type RequestedOrganizations,
 } from './requested-organizations.ts';
 import { table } from './schema.ts';
-import { purchaseStats } from './stats.ts';
-import { purchaseTimeSeries } from './time-series.ts';
 
 /** The engine with its change feed, and its state for metrics and probes. */
 export type ClickHouseEngine = PurchaseEngine & {
@@ -127,8 +125,6 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   return {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    stats: queued(purchaseStats),
-    timeSeries: queued(purchaseTimeSeries),
     report: queued(purchaseReport),
     cohorts: queued(purchaseCohorts),
     export: (organizationId, filters, take, signal) =>

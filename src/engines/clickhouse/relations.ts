@@ -29,9 +29,20 @@ const conditions = filterConditions((instant) => sql`${instant}`);
 export const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');
 
+/** A table and a condition. */
+type Rows = { readonly purchases: Sql; readonly condition: Sql };
+
+/** The matching rows of the load. */
+export const loadOf = ({ loadId }: GenerationRows, filters: PurchaseFilters): Rows => ({
+  purchases: table.purchase,
+  condition: sql`load_id = ${loadId} and ${matching(filters)}`,
+});
+
+const from = ({ purchases, condition }: Rows): Sql => sql`from ${purchases} where ${condition}`;
+
 /** `from … where …`: the matching rows of the load. A condition may follow with `and`. */
-export const inBase = ({ loadId }: GenerationRows, filters: PurchaseFilters): Sql =>
-  sql`from ${table.purchase} where load_id = ${loadId} and ${matching(filters)}`;
+export const inBase = (generation: GenerationRows, filters: PurchaseFilters): Sql =>
+  from(loadOf(generation, filters));
 
 /** A condition on `purchase_change`: the rows of these batches. */
 export const isOfWriters = (writers: readonly WriterBatches[]): Sql =>
@@ -42,14 +53,20 @@ export const isOfWriters = (writers: readonly WriterBatches[]): Sql =>
         ' or ',
       )})`;
 
-/** `from … where …`: the matching rows of the changes, with their sign. */
-export const inChanges = (
+/** The matching rows of the changes, with their sign. */
+export const changesOf = (
   { organizationId, loadId, writers }: GenerationRows,
   filters: PurchaseFilters,
-): Sql => sql`
-  from ${table.purchase_change}
-  where organization_id = ${organizationId} and load_id = ${loadId} and ${isOfWriters(writers)}
-    and sign <> 0 and ${matching(filters)}`;
+): Rows => ({
+  purchases: table.purchase_change,
+  condition: sql`
+    organization_id = ${organizationId} and load_id = ${loadId} and ${isOfWriters(writers)}
+      and sign <> 0 and ${matching(filters)}`,
+});
+
+/** `from … where …`: the matching rows of the changes. A condition may follow with `and`. */
+export const inChanges = (generation: GenerationRows, filters: PurchaseFilters): Sql =>
+  from(changesOf(generation, filters));
 
 /**
  * A query of the matching purchases: rows of the load that did not change, and the last row of each
@@ -80,73 +97,9 @@ export function currentLoadPurchases(
     ${clauses}`;
 }
 
-type Keys = Readonly<Record<string, Sql>>;
-type CountOptions = { readonly withCustomers: boolean };
-
-/**
- * A subquery with the number, the revenue and, if wanted, the number of customers of matching
- * purchases by `keys`.
- */
-export function groupedPurchases(
-  generation: GenerationRows,
-  filters: PurchaseFilters,
-  keys: Keys,
-  options: CountOptions,
-): Sql {
-  const names = raw(Object.keys(keys).join(', '));
-  const customers = raw(
-    options.withCustomers ? ', uniqExactMerge(customers) as customer_count' : '',
-  );
-  return sql`(
-    select ${names}, sum(purchases) as purchase_count, sum(cents) as revenue ${customers}
-    from ${countedParts(generation, filters, keys, options)}
-    group by ${names} having purchase_count > 0)`;
-}
-
-/**
- * A subquery with `keys`, purchases, cents and, if wanted, the state of `uniqExact` of customers. The
- * load has a row for each group of its matching purchases, and the changes a row that corrects it.
- */
-function countedParts(
-  generation: GenerationRows,
-  filters: PurchaseFilters,
-  keys: Keys,
-  { withCustomers }: CountOptions,
-): Sql {
-  const names = raw(Object.keys(keys).join(', '));
-  const columns = join(Object.entries(keys).map(([name, key]) => sql`${key} as ${raw(name)}`));
-  const value = raw('toInt128(purchase_value_in_cents)');
-  const inLoad = (customers: Sql) => sql`
-    select ${columns}, toInt64(count()) as purchases, sum(${value}) as cents
-      ${withCustomers ? sql`, ${customers} as customers` : empty}
-    ${inBase(generation, filters)} group by ${names}`;
-  if (!hasChanges(generation)) return sql`(${inLoad(raw('uniqExactState(customer_id)'))})`;
-  // Of a purchase in a group, with its customer: the changes add it (1), remove it (-1), or neither.
-  const purchase = raw(withCustomers ? ', id, customer_id' : '');
-  const changed = sql`
-    select ${columns} ${purchase}, sum(toInt64(sign)) as added, sum(sign * ${value}) as change
-    ${inChanges(generation, filters)} group by ${names} ${purchase}`;
-  const removed = sql`(select id from (${changed}) where added < 0)`;
-  return sql`(
-    ${inLoad(sql`uniqExactStateIf(customer_id, id not in ${removed})`)}
-    union all
-    select ${names}, sum(added) as purchases, sum(change) as cents
-      ${raw(withCustomers ? ', uniqExactStateIf(customer_id, added > 0) as customers' : '')}
-    from (${changed}) group by ${names})`;
-}
-
-export function customerCount(generation: GenerationRows, filters: PurchaseFilters): Sql {
-  // Grouping took three quarters of the time of uniqExact.
-  const loaded = sql`
-    select customer_id, toInt64(count()) as purchases ${inBase(generation, filters)}
-    group by customer_id`;
-  if (!hasChanges(generation)) return sql`select count() from (${loaded})`;
-  // Most customers have no change, so they are joined and not grouped again.
-  return sql`
-    select countIf(ifNull(loaded.purchases, 0) + ifNull(changed.purchases, 0) > 0)
-    from (${loaded}) as loaded
-    full join (
-      select customer_id, sum(toInt64(sign)) as purchases ${inChanges(generation, filters)}
-      group by customer_id
-    ) as changed using customer_id`;
+/** A condition of one of these texts, or of no text for null. */
+export function isAnyOfTexts(column: string, values: readonly (string | null)[]): Sql {
+  const texts = values.filter((value) => value !== null);
+  const ofTexts = texts.length === 0 ? raw('false') : sql`${raw(column)} in (${join(texts)})`;
+  return values.includes(null) ? sql`(${ofTexts} or ${raw(column)} is null)` : ofTexts;
 }

@@ -6,7 +6,8 @@ import {
   type PurchaseReader,
   type QueuedRead,
 } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchaseStatsQuery } from '../../domain/purchase-query.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import type { PurchaseCohortsQuery, PurchaseReportQuery } from '../../domain/purchase-report.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
@@ -28,9 +29,8 @@ import {
   type ServedOrganizations,
   type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
-import { purchaseCohorts, purchaseReport } from './statistics/report.ts';
-import { doStatsReadFirsts, purchaseStats } from './statistics/stats.ts';
-import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './statistics/time-series.ts';
+import { needsBefore } from './statistics/purchase-parts.ts';
+import { needsCustomers, purchaseCohorts, purchaseReport } from './statistics/report.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
   Pick<ServedOrganizationsOptions, 'dataDirectory' | 'ticks' | 'onError'> &
@@ -248,25 +248,17 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         }),
       ),
     ),
-    stats: queued(
-      (connection, { generation }, query: PurchaseStatsQuery, context) =>
-        purchaseStats(connection, generation, query, context),
-      (query, context) => ({
-        readsFirsts: (generation) => doStatsReadFirsts(generation, query, context),
+    report: queued(
+      (connection, { generation, version: { asOf } }, query: PurchaseReportQuery, context) =>
+        purchaseReport(connection, generation, query, context, asOf),
+      (query) => ({
+        readsBefore: (generation) => needsCustomers(query) && needsBefore(generation),
       }),
     ),
-    timeSeries: queued(
-      (connection, { generation }, query, context) =>
-        purchaseTimeSeries(connection, generation, query, context),
-      (query, context) => ({
-        readsFirsts: (generation) => doesTimeSeriesReadFirsts(generation, query, context),
-      }),
-    ),
-    report: queued((connection, { generation, version: { asOf } }, query, context) =>
-      purchaseReport(connection, generation, query, context, asOf),
-    ),
-    cohorts: queued((connection, { generation, version: { asOf } }, query, context) =>
-      purchaseCohorts(connection, generation, query, context, asOf),
+    cohorts: queued(
+      (connection, { generation, version: { asOf } }, query: PurchaseCohortsQuery, context) =>
+        purchaseCohorts(connection, generation, query, context, asOf),
+      () => ({ readsBefore: needsBefore }),
     ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>

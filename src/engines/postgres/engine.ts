@@ -23,8 +23,6 @@ import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import type { QueryQueueOptions } from '../../queue/query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseCohorts, purchaseReport } from './report.ts';
-import { purchaseStats } from './stats.ts';
-import { purchaseTimeSeries } from './time-series.ts';
 
 const maxPauseMs = 1_000;
 
@@ -68,8 +66,6 @@ export function createPostgresEngine(
   const reader: PurchaseReader = {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    stats: queued(purchaseStats),
-    timeSeries: queued(purchaseTimeSeries),
     report: queued(purchaseReport),
     cohorts: queued(purchaseCohorts),
     async export(organizationId, filters, take, signal) {

@@ -1,31 +1,40 @@
 import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
+import { earliestInstant, formatInstant } from '../../domain/instant.ts';
 import {
+  type Interval,
   intervalLengths,
+  intervalMonths,
+  isOfMonths,
   type LocalCalendar,
   type PeriodCalendar,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
-import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import {
+  type LabelDimension,
+  labelOfDimension,
+  type PurchaseFilters,
+} from '../../domain/purchase-query.ts';
 import type {
   PurchaseCohorts,
   PurchaseCohortsQuery,
   PurchaseReport,
   PurchaseReportQuery,
 } from '../../domain/purchase-report.ts';
-import { type CohortSource, purchaseCohorts as cohorts } from '../report/cohorts.ts';
+import type { ZoneOffset } from '../../domain/time-zone.ts';
+import { microsecondsOf } from '../../postgres/lists/instants.ts';
+import { type CohortPurchases, purchaseCohorts as cohorts } from '../report/cohorts.ts';
 import { type DimensionSource, dimensionOf, needsFirsts } from '../report/dimensions.ts';
 import { purchaseReport as report } from '../report/report.ts';
-import type { ReportReader, SideQuery } from '../report/report-reader.ts';
-import type { Dialect, DimensionSql, Side } from '../report/statement.ts';
-import type { PeriodRange } from '../time-series.ts';
+import type { ReportRows, ReportSource, SideQuery } from '../report/source.ts';
+import { type Dialect, type DimensionSql, readsStatement, type Side } from '../report/statement.ts';
+import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';
-import { purchaseStats, readTimeBounds } from './stats.ts';
-import { localUnits, periodKey } from './time-series.ts';
 
 const dialect: Dialect = {
   customer: 'customer_id',
+  count: raw('count(*)'),
   wide: (integer) => sql`(${integer})::numeric`,
   sum: (column) => sql`sum(${column})`,
   quotient: (dividend, divisor) => sql`div(${dividend}, ${divisor})`,
@@ -39,15 +48,23 @@ export async function purchaseReport(
   query: PurchaseReportQuery,
   asOf: bigint,
 ): Promise<PurchaseReport> {
-  const reader: ReportReader = {
+  const source: ReportSource = {
     dialect,
-    totals: (filters) => purchaseStats(connection, organizationId, { filters, groupLimit: 1 }),
     bounds: (filters) => readTimeBounds(connection, organizationId, filters),
-    range: (calendar, filters) => readRange(connection, organizationId, calendar, filters),
+    async range(calendar, filters) {
+      const bounds = await readTimeBounds(connection, organizationId, filters);
+      if (bounds === null) return null;
+      const { first, last } = bounds;
+      return { first: await periodKeyAt(calendar, first), last: await periodKeyAt(calendar, last) };
+    },
+    hasFewGroups: () => false,
+    requireFewGroups: () => {},
     side: (side) => sideOf(connection, organizationId, side),
+    currencies: () => undefined,
+    readAll: (reads) => readRows(connection, readsStatement(dialect, reads)),
     query: (statement) => readRows(connection, statement),
   };
-  return report(reader, query, asOf);
+  return report(source, query, asOf);
 }
 
 /** Must run within one snapshot. */
@@ -57,53 +74,52 @@ export async function purchaseCohorts(
   query: PurchaseCohortsQuery,
   asOf: bigint,
 ): Promise<PurchaseCohorts> {
-  const reader = {
+  const source = {
     dialect,
-    totals: (filters: PurchaseFilters) =>
-      purchaseStats(connection, organizationId, { filters, groupLimit: 1 }),
-    source: () => cohortSource(connection, organizationId, query),
+    currencies: () => undefined,
+    purchases: () => cohortPurchases(connection, organizationId, query),
     query: (statement: Sql) => readRows(connection, statement),
   };
-  return cohorts(reader, query, asOf);
+  return cohorts(source, query, asOf);
 }
 
-async function cohortSource(
+async function cohortPurchases(
   connection: pg.ClientBase,
   organizationId: bigint,
   { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
-): Promise<CohortSource> {
+): Promise<CohortPurchases> {
   const { paymentStatuses, ...others } = filters;
   const ofAll = { filters: { paymentStatuses }, timeZone, weekStart };
+  const purchases = withFirsts(organizationId, filters);
   return {
-    parts: [{ sign: 1, purchases: withFirsts(organizationId, filters), condition: sql`true` }],
+    parts: [{ purchases, condition: sql`true`, isFirst: raw('is_first') }],
     isWon: purchasesMatching(organizationId, others),
     period: await dimensionsOf(connection, organizationId, ofAll).period(interval),
     group: groupBy === undefined ? null : label(labelOfDimension(groupBy)),
     currency: label('currency'),
-    hasCurrency: raw('currency is not null'),
   };
 }
 
 const label = (name: string): DimensionSql => ({ key: raw(name), isText: true });
 
-async function readRows(
-  connection: pg.ClientBase,
-  { text, values }: Sql,
-): Promise<readonly (readonly unknown[])[]> {
+async function readRows(connection: pg.ClientBase, { text, values }: Sql): Promise<ReportRows> {
   const { rows } = await connection.query({ text, values, rowMode: 'array' });
   return rows;
 }
 
-async function readRange(
+/** The first and the last `created_at` of the matching purchases; null if there are none. */
+async function readTimeBounds(
   connection: pg.ClientBase,
   organizationId: bigint,
-  calendar: PeriodCalendar,
   filters: PurchaseFilters,
-): Promise<PeriodRange | null> {
-  const bounds = await readTimeBounds(connection, organizationId, filters);
-  if (bounds === null) return null;
-  const { first, last } = bounds;
-  return { first: await periodKeyAt(calendar, first), last: await periodKeyAt(calendar, last) };
+): Promise<{ readonly first: bigint; readonly last: bigint } | null> {
+  const { rows } = await connection.query<{ first: bigint | null; last: bigint }>(sql`
+    select ${raw(microsecondsOf('min(created_at)'))} as first,
+      ${raw(microsecondsOf('max(created_at)'))} as last
+    from purchases
+    where ${purchasesMatching(organizationId, filters)}`);
+  const { first = null, last = 0n } = rows[0] ?? {};
+  return first === null ? null : { first, last };
 }
 
 async function sideOf(
@@ -111,13 +127,27 @@ async function sideOf(
   organizationId: bigint,
   side: SideQuery,
 ): Promise<Side> {
-  const { filters, dimensions } = side;
+  const { filters, dimensions, only } = side;
   const source = dimensionsOf(connection, organizationId, side);
   const read: DimensionSql[] = [];
   for (const dimension of dimensions) read.push(await dimensionOf(source, dimension, side));
-  const purchases = needsFirsts(side) ? withFirsts(organizationId, filters) : raw('purchases');
-  const condition = purchasesMatching(organizationId, filters);
-  return { dimensions: read, parts: [{ sign: 1, purchases, condition }] };
+  const matching = purchasesMatching(organizationId, filters);
+  const part = {
+    purchases: needsFirsts(side) ? withFirsts(organizationId, filters) : raw('purchases'),
+    condition: only === undefined ? matching : sql`${matching} and ${isAmong(dimensions[0], only)}`,
+    isFirst: raw('is_first'),
+  };
+  return { dimensions: read, parts: [part] };
+}
+
+function isAmong(
+  dimension: SideQuery['dimensions'][number] | undefined,
+  only: readonly (string | null)[],
+): Sql {
+  const column = raw(labelOfDimension(dimension as LabelDimension));
+  const texts = only.filter((value) => value !== null);
+  const isOfText = sql`${column} = any(${texts}::text[])`;
+  return only.includes(null) ? sql`(${isOfText} or ${column} is null)` : isOfText;
 }
 
 function dimensionsOf(
@@ -149,3 +179,23 @@ function withFirsts(organizationId: bigint, { paymentStatuses }: PurchaseFilters
     from purchases where ${counted}
   ) as purchases`;
 }
+
+/** The key of a purchase's period, as SQL (domain/period.ts). */
+function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
+  if (isOfMonths(interval)) {
+    const offset = offsetExpression(offsets, isBefore);
+    const local = sql`(created_at at time zone 'UTC' + ${offset} * interval '1 microsecond')`;
+    const months = sql`((extract(year from ${local}) - 1) * 12 + extract(month from ${local}) - 1)`;
+    return sql`(${months}::integer / ${raw(String(intervalMonths[interval]))})`;
+  }
+  return localUnits(offsets, intervalLengths[interval]);
+}
+
+/** The number of whole units (microseconds) of local time since 0001-01-01, as SQL. */
+function localUnits(offsets: readonly ZoneOffset[], unit: bigint): Sql {
+  const offset = offsetExpression(offsets, isBefore);
+  return sql`((${raw(microsecondsOf('created_at'))} + ${offset} - ${raw(`(${earliestInstant})`)})
+    / ${raw(String(unit))})::integer`;
+}
+
+const isBefore = (instant: bigint): Sql => sql`created_at < ${formatInstant(instant)}::timestamptz`;

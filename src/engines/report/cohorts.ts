@@ -1,82 +1,71 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { type PeriodCalendar, periodKeyAt, periodsOfKeys } from '../../domain/period.ts';
-import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   type Cohort,
   type CohortPeriod,
   type Currencies,
+  currenciesOf,
   maxCohorts,
+  noCurrency,
   type PurchaseCohorts,
   type PurchaseCohortsQuery,
   TooManyCohortsError,
 } from '../../domain/purchase-report.ts';
+import type { ReportRows, ReportSource } from './source.ts';
 import type { Dialect, DimensionSql, Part } from './statement.ts';
 
-/** A part that may know which purchases are their customer's first ones in their periods. */
-export type CohortPart = Part & { readonly isFirstInPeriod?: Sql | undefined };
-
-/** The purchases that cohorts count, with `is_first`. */
-export type CohortSource = {
+/** The purchases that cohorts count. */
+export type CohortPurchases = {
   /** Each part has all purchases of its customers. */
-  readonly parts: readonly CohortPart[];
+  readonly parts: readonly Part[];
   /** A condition of the first purchases that the filters select. */
   readonly isWon: Sql;
   /** Its key grows by one from period to period. */
   readonly period: DimensionSql;
   /** A dimension of first purchases. */
   readonly group: DimensionSql | null;
-  /** The key and the name of a currency. */
   readonly currency: DimensionSql;
-  readonly hasCurrency: Sql;
 };
 
 /** What an engine knows of one version of an organization's purchases. */
-export type CohortReader = {
-  readonly dialect: Dialect;
-  totals(filters: PurchaseFilters): Promise<PurchaseTotals>;
-  source(query: PurchaseCohortsQuery): Promise<CohortSource>;
-  query(statement: Sql): Promise<readonly (readonly unknown[])[]>;
+export type CohortSource = Pick<ReportSource, 'dialect' | 'currencies' | 'query'> & {
+  purchases(query: PurchaseCohortsQuery): Promise<CohortPurchases>;
 };
 
 /** The cohorts of the data as of `asOf`. Rejects with TooManyCohortsError. */
 export async function purchaseCohorts(
-  reader: CohortReader,
+  source: CohortSource,
   query: PurchaseCohortsQuery,
   asOf: bigint,
 ): Promise<PurchaseCohorts> {
-  const { interval, timeZone, weekStart, filters } = query;
+  const { interval, timeZone, weekStart } = query;
   const calendar = { interval, timeZone, weekStart };
   const present = await periodKeyAt(calendar, asOf);
-  const { paymentStatuses } = filters;
-  const totals = await reader.totals({ paymentStatuses });
-  const source = totals.purchaseCount === 0n ? null : await reader.source(query);
-  if (source === null || source.parts.length === 0) return { ...noCurrency, cohorts: [] };
-  const { currency, mixedCurrencies } = totals;
-  // Purchases without a currency may be all that cohorts count.
-  const isUncertain =
-    currency !== null &&
-    (await reader.totals({ paymentStatuses, without: ['currency'] })).purchaseCount > 0n;
-  const statement = cohortStatement(reader.dialect, source, query, isUncertain);
-  const rows = await reader.query(statement);
+  const purchases = await source.purchases(query);
+  if (purchases.parts.length === 0) return { ...noCurrency, cohorts: [] };
+  const rows = await source.query(cohortStatement(source.dialect, purchases, query));
   const cohorts = await assemble(rows, calendar, present, query.periods);
   if (cohorts.length === 0) return { ...noCurrency, cohorts };
-  if (mixedCurrencies) return { ...(await readCurrencies(reader, source)), cohorts };
-  const hasCurrency = !isUncertain || rows.some((row) => Number(row[6]) > 0);
-  return { currency: hasCurrency ? currency : null, mixedCurrencies, cohorts };
+  const count = rows.reduce((sum, row) => sum + BigInt(row[4] as bigint), 0n);
+  const known = source.currencies(count) ?? (await readCurrencies(source, purchases, rows));
+  return { ...known, cohorts };
 }
 
-async function readCurrencies(reader: CohortReader, source: CohortSource): Promise<Currencies> {
-  const currencies = await reader.query(currencyStatement(reader.dialect, source));
-  const [first, another] = currencies.map(([name]) => name as string);
-  return {
-    currency: another === undefined ? (first ?? null) : null,
-    mixedCurrencies: another !== undefined,
-  };
+/** Rows of a part with both signs may have currencies that no purchase has any more. */
+async function readCurrencies(
+  { dialect, query }: CohortSource,
+  purchases: CohortPurchases,
+  rows: ReportRows,
+): Promise<Currencies> {
+  const { currency, parts } = purchases;
+  const isExact = parts.every(({ isSigned }) => isSigned !== true);
+  const found = isExact
+    ? new Set(rows.flatMap((row) => row.slice(6)))
+    : new Set((await query(currencyStatement(dialect, purchases))).flat());
+  found.delete(null);
+  const textOf = await currency.textsOf?.(found as ReadonlySet<number>);
+  return currenciesOf([...found].map((key) => textOf?.(key as number) ?? (key as string)));
 }
-
-const noCurrency = { currency: null, mixedCurrencies: false };
-
 /** A row of `cohortStatement`. */
 type CohortRow = {
   readonly cohort: number;
@@ -88,7 +77,7 @@ type CohortRow = {
 };
 
 async function assemble(
-  read: readonly (readonly unknown[])[],
+  read: ReportRows,
   calendar: PeriodCalendar,
   present: number,
   maxAges: number,
@@ -135,35 +124,31 @@ const noPurchases = { customerCount: 0n, purchaseCount: 0n, revenueInCents: 0n }
 
 /**
  * One row more than cohorts may have, if there are as many. Each cohort has one more, of all later ages. The last
- * column is the number of purchases with a currency if `countsCurrencies`.
+ * columns are the least and the greatest currency of the row.
  */
 function cohortStatement(
   dialect: Dialect,
-  source: CohortSource,
+  source: CohortPurchases,
   { periods }: PurchaseCohortsQuery,
-  countsCurrencies: boolean,
 ): Sql {
   const { period, group } = source;
   const later = raw(String(periods));
   const matchedPeriod = (name: string) => period.match?.(raw(name)) ?? raw(name);
-  const matchedGroup = group?.match?.(raw('g')) ?? raw('g');
-  const parts = source.parts.map((part) => {
-    const signed = (name: string) => sql`${raw(String(part.sign))} * ${dialect.wide(raw(name))}`;
-    return sql`
-      select ${matchedPeriod('cohort')} as cohort, ${matchedGroup} as d,
-        least(${matchedPeriod('period')} - ${matchedPeriod('cohort')}, ${later}) as age,
-        ${signed('customers')} as customers, ${signed('purchases')} as purchases,
-        ${signed('cents')} as cents, ${signed('with_currency')} as with_currency
-      from (${byPeriod(dialect, source, part, countsCurrencies)}) as grouped`;
-  });
+  const columns = raw('customers, purchases, cents, least, greatest');
+  const parts = source.parts.map(
+    (part) => sql`
+      select ${matchedPeriod('cohort')} as cohort, ${group?.match?.(raw('g')) ?? raw('g')} as d,
+        least(${matchedPeriod('period')} - ${matchedPeriod('cohort')}, ${later}) as age, ${columns}
+      from (${byPeriod(dialect, source, part)}) as grouped`,
+  );
   const shown = group?.shown?.(raw('report.d')) ?? { join: empty, value: raw('report.d') };
   const value = group === null ? sql`null` : shown.value;
   const order = group === null ? empty : sql`${dialect.inByteOrder(value)} asc nulls last,`;
   return sql`
-    select cohort, ${value} as name, age, customers, purchases, cents, with_currency
+    select cohort, ${value} as name, age, ${columns}
     from (
-      select cohort, d, age, sum(customers) as customers, sum(purchases) as purchases,
-        sum(cents) as cents, sum(with_currency) as with_currency
+      select cohort, d, age, sum(customers) as customers, sum(purchases) as purchases, sum(cents) as cents,
+        min(least) as least, max(greatest) as greatest
       from (${join(parts, ' union all ')}) as part
       group by cohort, d, age
     ) as report
@@ -173,71 +158,55 @@ function cohortStatement(
     limit ${raw(String(maxCohorts * (periods + 1) + 1))}`;
 }
 
-/** Selects cohort, group, period, customers, purchases, cents and purchases with a currency of a part. */
-function byPeriod(
-  dialect: Dialect,
-  source: CohortSource,
-  part: CohortPart,
-  countsCurrencies: boolean,
-): Sql {
-  const cents = dialect.sum(raw('cents'));
-  const withCurrency = raw(
-    countsCurrencies ? 'sum(case when has_currency then 1 else 0 end)' : '0',
-  );
-  if (part.isFirstInPeriod !== undefined) {
-    return sql`
-      select cohort, g, period, sum(case when is_first_in_period then 1 else 0 end) as customers,
-        count(*) as purchases, ${cents} as cents, ${withCurrency} as with_currency
-      ${wonPurchases(dialect, source, part)}
-      group by cohort, g, period`;
-  }
+/** Selects cohort, group, period, customers, purchases, cents and currencies of a part. */
+function byPeriod(dialect: Dialect, source: CohortPurchases, part: Part): Sql {
+  const { isSigned = false } = part;
+  const signed = (name: string) =>
+    sql`sum(${raw(isSigned ? 'sign * ' : '')}${dialect.wide(raw(name))})`;
   return sql`
-    select cohort, g, period, count(*) as customers, sum(purchases) as purchases,
-      sum(cents) as cents, sum(with_currency) as with_currency
+    select cohort, g, period, sum(${raw(isSigned ? 'sign' : '1')}) as customers,
+      ${signed('purchases')} as purchases, ${signed('cents')} as cents, min(least) as least, max(greatest) as greatest
     from (
-      select cohort, g, period, purchase.customer as customer, count(*) as purchases,
-        ${cents} as cents, ${withCurrency} as with_currency
+      select cohort, g, period, purchase.customer as customer, ${raw(isSigned ? 'purchase.sign as sign,' : '')}
+        ${dialect.count} as purchases, ${dialect.sum(raw('cents'))} as cents,
+        min(currency) as least, max(currency) as greatest
       ${wonPurchases(dialect, source, part)}
-      group by cohort, g, period, purchase.customer
+      group by cohort, g, period, purchase.customer ${raw(isSigned ? ', purchase.sign' : '')}
     ) as by_customer
     group by cohort, g, period`;
 }
 
-/** The names of up to two currencies of the purchases that cohorts count. */
-function currencyStatement(dialect: Dialect, source: CohortSource): Sql {
-  const { currency } = source;
+/** The keys of up to two currencies of the purchases that cohorts count. */
+function currencyStatement(dialect: Dialect, source: CohortPurchases): Sql {
   const parts = source.parts.map(
     (part) => sql`
-      select purchase.currency as d, ${raw(String(part.sign))} * ${dialect.wide(sql`count(*)`)} as purchases
+      select currency, ${part.isSigned ? raw('sum(purchase.sign)') : dialect.count} as purchases
       ${wonPurchases(dialect, source, part)}
-      group by purchase.currency`,
+      group by currency`,
   );
-  const { join: joined, value } = currency.shown?.(raw('report.d')) ?? {
-    join: empty,
-    value: raw('report.d'),
-  };
   return sql`
-    select ${value} as name
-    from (
-      select d, sum(purchases) as purchases from (${join(parts, ' union all ')}) as part group by d
-    ) as report
-    ${joined}
-    where purchases > 0 and ${value} is not null
+    select currency
+    from (${join(parts, ' union all ')}) as part
+    where currency is not null
+    group by currency having sum(purchases) > 0
     limit 2`;
 }
 
 /** `from …`: purchases with the cohort and the group of their customers. */
 function wonPurchases(
   { customer }: Dialect,
-  { isWon, period, group, currency, hasCurrency }: CohortSource,
-  { purchases, condition, isFirstInPeriod }: CohortPart,
+  { isWon, period, group, currency }: CohortPurchases,
+  { purchases, condition, isSigned = false, isFirst }: Part,
 ): Sql {
+  const sign = raw(isSigned ? 'sign, ' : '');
   const rows = (wanted: Sql, columns: Sql) =>
-    sql`(select ${raw(customer)} as customer, ${columns} from ${purchases} where ${condition} ${wanted})`;
-  const first = sql`${period.key} as cohort, ${group?.key ?? sql`0`} as g`;
-  const each = sql`${period.key} as period, purchase_value_in_cents as cents, ${currency.key} as currency,
-    ${hasCurrency} as has_currency, ${isFirstInPeriod ?? sql`false`} as is_first_in_period`;
+    sql`(select ${sign} ${raw(customer)} as customer, ${columns} from ${purchases} where ${condition} ${wanted})`;
+  const first = sql`${period.key as Sql} as cohort, ${(group?.key as Sql | undefined) ?? sql`0`} as g`;
+  const each = sql`${period.key as Sql} as period, purchase_value_in_cents as cents,
+    ${currency.key as Sql} as currency`;
+  const ofSign = raw(isSigned ? 'and won.sign = purchase.sign' : '');
   return sql`
     from ${rows(empty, each)} as purchase
-    join ${rows(sql`and is_first and ${isWon}`, first)} as won on won.customer = purchase.customer`;
+    join ${rows(sql`and ${isFirst ?? sql`false`} and ${isWon}`, first)} as won
+      on won.customer = purchase.customer ${ofSign}`;
 }

@@ -8,7 +8,7 @@ import {
   type PeriodDimension,
   type ReportDimension,
 } from '../../domain/purchase-report.ts';
-import type { SideQuery } from './report-reader.ts';
+import type { SideQuery } from './source.ts';
 import type { Dialect, DimensionSql } from './statement.ts';
 
 /** The dimensions of one engine's purchases. */
@@ -35,7 +35,7 @@ export async function dimensionOf<Dimension extends DimensionSql>(
     case 'hour_of_day':
       return { key: sql`(${await source.localUnits('hour')} % 24)` };
     case 'customer_type':
-      return { key: raw('is_first'), match: (key) => sql`(case when ${key} then 0 else 1 end)` };
+      return { key: 'isFirst', match: (key) => sql`(case when ${key} then 0 else 1 end)` };
     case 'customer':
       return { ...source.customer, isCustomer: true };
     default:
@@ -46,15 +46,16 @@ export async function dimensionOf<Dimension extends DimensionSql>(
 async function periodOf<Dimension extends DimensionSql>(
   { period, quotient }: DimensionSource<Dimension>,
   dimension: PeriodDimension,
-  rows: PeriodRows,
+  rows: PeriodRows | null,
 ): Promise<Dimension> {
+  if (rows === null) return period(dimension);
   if ('shifts' in rows) {
     const read = await period(dimension);
     return { ...read, match: (key: Sql) => rowSql(read.match?.(key) ?? key, rows.shifts) };
   }
   // Several months have the same row, and customers of months do not add up: so this is the key itself.
   const { match = (key: Sql) => key, ...read } = await period('month');
-  const months = sql`(${match(read.key)} + ${raw(String(rows.monthsLater))})`;
+  const months = sql`(${match(read.key as Sql)} + ${raw(String(rows.monthsLater))})`;
   const length = raw(
     String(dimension === 'quarter' ? intervalMonths.quarter : intervalMonths.year),
   );
@@ -69,6 +70,11 @@ function rowSql(key: Sql, shifts: readonly RowShift[]): Sql {
   return sql`case when ${key} < ${until} then ${rowSql(key, before)} else ${rowSql(key, after)} end`;
 }
 
-/** Whether a side's purchases need `is_first`. */
-export const needsFirsts = ({ sums, dimensions }: SideQuery): boolean =>
-  sums.newCustomers || sums.returningCustomers || dimensions.includes('customer_type');
+/** Whether a side's parts must tell first purchases. */
+export const needsFirsts = ({
+  sums,
+  dimensions,
+}: Pick<SideQuery, 'sums' | 'dimensions'>): boolean =>
+  sums.includes('new_customer_count') ||
+  sums.includes('returning_customer_count') ||
+  dimensions.includes('customer_type');

@@ -7,23 +7,64 @@ import {
 } from '../../domain/compared-periods.ts';
 import type { Bounds } from '../../domain/comparison.ts';
 import {
+  intervals,
   type PeriodCalendar,
+  type PeriodRange,
   periodKeyAt,
   periodsBetween,
   periodsOfKeys,
+  requireFewPeriods,
 } from '../../domain/period.ts';
-import { maxPeriods } from '../../domain/period-limit.ts';
+import { maxAutoPeriods, maxPeriods } from '../../domain/period-limit.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   type DimensionValue,
   isPeriodDimension,
   type PurchaseReportQuery,
   type ReportDimension,
-  type ReportMeasure,
   type ReportRow,
 } from '../../domain/purchase-report.ts';
-import { rangeOf } from '../time-series.ts';
-import type { ReportReader } from './report-reader.ts';
+import { type Group, measuresOf } from './groups.ts';
+import type { ReportSource } from './source.ts';
+
+/** A query whose interval is known. */
+export type ResolvedQuery = Omit<PurchaseReportQuery, 'groupBy'> & {
+  readonly groupBy: readonly ReportDimension[];
+  readonly everyPeriod: boolean;
+};
+
+/** Chooses the interval of `auto`. Only without both bounds, this reads the range of all matching purchases. */
+export async function withInterval(
+  source: ReportSource,
+  query: PurchaseReportQuery,
+): Promise<ResolvedQuery> {
+  const groupBy: ReportDimension[] = [];
+  for (const each of query.groupBy) {
+    groupBy.push(each === 'auto' ? await intervalOf(source, query) : each);
+  }
+  const isPeriodAlone = groupBy.length === 1 && isPeriodDimension(groupBy[0] as string);
+  return { ...query, groupBy, everyPeriod: query.everyPeriod ?? isPeriodAlone };
+}
+
+async function intervalOf(
+  source: ReportSource,
+  { timeZone, weekStart, filters }: PurchaseReportQuery,
+) {
+  const days = { interval: 'day', timeZone } as const;
+  const isBounded = filters.createdSince !== undefined && filters.createdUntil !== undefined;
+  const found = isBounded ? null : await source.range(days, filters);
+  const instantOf = async (key: number | undefined) =>
+    key === undefined ? undefined : (await periodsBetween(days, key, key + 1))[0]?.startsAt;
+  const since = filters.createdSince ?? (await instantOf(found?.first)) ?? 0n;
+  const until = filters.createdUntil ?? (await instantOf(found?.last)) ?? since;
+  for (const interval of intervals) {
+    const calendar = { interval, timeZone, weekStart };
+    const count = (await periodKeyAt(calendar, until)) - (await periodKeyAt(calendar, since)) + 1;
+    // The last day, of which only the beginning is known, has 24 hours or 25.
+    if (count + (isBounded || interval !== 'hour' ? 0 : 24) <= maxAutoPeriods) return interval;
+  }
+  return 'year';
+}
 
 /** The periods of a report with a dimension of time. */
 export type Periods = {
@@ -34,18 +75,18 @@ export type Periods = {
   readonly compared: PeriodRows | null;
 };
 
-/** Null without a dimension of time, and without purchases. */
+/** Null without a dimension of time, and without purchases. Rejects with TooManyPeriodsError. */
 export async function periodsOf(
-  reader: ReportReader,
-  { groupBy, timeZone, weekStart, compareTo }: PurchaseReportQuery,
-  sides: readonly PurchaseFilters[],
+  source: ReportSource,
+  query: ResolvedQuery,
+  [current = {}, compared]: readonly PurchaseFilters[],
 ): Promise<Periods | null> {
+  const { groupBy, timeZone, weekStart, compareTo, maxPeriods: max = maxPeriods } = query;
   const index = groupBy.findIndex(isPeriodDimension);
   const interval = groupBy[index];
-  const [current, compared] = sides as [PurchaseFilters, PurchaseFilters?];
   if (interval === undefined || !isPeriodDimension(interval)) return null;
   const calendar = { interval, timeZone, weekStart };
-  if (!(await areFew(reader, calendar, current))) return null;
+  if (!(await areFew(source, calendar, current, max))) return null;
   const isCompared = compareTo !== undefined && compared !== undefined;
   return {
     calendar,
@@ -62,70 +103,93 @@ const boundsOf = ({ createdSince = 0n, createdUntil = 0n }: PurchaseFilters): Bo
   until: createdUntil,
 });
 
-/** False if no purchase can match. Rejects with TooManyPeriodsError. */
+/** False if no purchase can match. */
 async function areFew(
-  reader: ReportReader,
+  source: ReportSource,
   calendar: PeriodCalendar,
   filters: PurchaseFilters,
+  max: number,
 ): Promise<boolean> {
-  const bounds = await reader.bounds(filters);
+  const isBounded = filters.createdSince !== undefined && filters.createdUntil !== undefined;
+  const bounds = isBounded ? null : await source.bounds(filters);
   const { createdSince = bounds?.first, createdUntil = bounds?.last } = filters;
   if (createdSince === undefined || createdUntil === undefined) return false;
   if (createdSince > createdUntil) return false;
   const first = await periodKeyAt(calendar, createdSince);
   const last = await periodKeyAt(calendar, createdUntil);
   // The bounds may be wider than the matching purchases.
-  if (last - first < maxPeriods) return true;
-  return (
-    (await rangeOf(calendar, filters, maxPeriods, () => reader.range(calendar, filters))) !== null
-  );
+  if (last - first < max) return true;
+  const exact = isBounded ? { first, last } : await exactRange(source, calendar, filters);
+  if (exact !== null) requireFewPeriods(exact.first, exact.last, max);
+  return exact !== null;
 }
 
-/** A row whose period is the number of a row (domain/compared-periods.ts). */
-export type CountedRow = Omit<ReportRow, 'keys'> & { readonly keys: readonly unknown[] };
+/** The periods from bound to bound, or those of all matching purchases; null if no purchase matches. */
+async function exactRange(
+  source: ReportSource,
+  calendar: PeriodCalendar,
+  { createdSince, createdUntil, ...filters }: PurchaseFilters,
+): Promise<PeriodRange | null> {
+  const found = await source.range(calendar, { ...filters, createdSince, createdUntil });
+  if (found === null) return null;
+  const keyAt = (instant: bigint | undefined) =>
+    instant === undefined ? undefined : periodKeyAt(calendar, instant);
+  return {
+    first: (await keyAt(createdSince)) ?? found.first,
+    last: (await keyAt(createdUntil)) ?? found.last,
+  };
+}
 
-export const isOfPeriodsAlone = ({ groupBy }: PurchaseReportQuery): boolean =>
-  groupBy.length === 1 && isPeriodDimension(groupBy[0] as string);
-
-/** The rows with those of all other periods of the range, in order. */
-export async function everyPeriod(
-  { measures, orderBy }: PurchaseReportQuery,
-  rows: readonly CountedRow[],
+/** Groups whose periods are numbers of rows (domain/compared-periods.ts). */
+export const withPeriodRows = (
+  groups: readonly Group[],
   periods: Periods | null,
-  { createdSince, createdUntil }: PurchaseFilters,
-): Promise<CountedRow[]> {
+): readonly Group[] =>
+  periods === null
+    ? groups
+    : groups.map(({ keys, sides }) => {
+        const key = Number(keys[periods.index]);
+        return { keys: keys.with(periods.index, periods.compared ? key : rowOf(key)), sides };
+      });
+
+/** The rows of all periods, in the order of time: from bound to bound, or those of all matching purchases. */
+export async function everyPeriodOf(
+  source: ReportSource,
+  periods: Periods | null,
+  groups: readonly Group[],
+  filters: PurchaseFilters,
+  { areAllRead }: { readonly areAllRead: boolean },
+): Promise<number[]> {
   if (periods === null) return [];
-  const { calendar, compared } = periods;
-  const numbers = rows.map(({ keys }) => Number(keys[0]));
+  const { calendar } = periods;
+  const { createdSince, createdUntil } = filters;
+  const numbers = groups.map(({ keys }) => Number(keys.at(-1)));
   const keys = numbers.filter((row) => !isOfComparedAlone(row)).map(keyOfRow);
+  const isBounded = createdSince !== undefined && createdUntil !== undefined;
+  const range = !areAllRead && !isBounded ? await source.range(calendar, filters) : null;
+  if (range !== null) keys.push(range.first, range.last);
   if (createdSince !== undefined) keys.push(await periodKeyAt(calendar, createdSince));
   if (createdUntil !== undefined) keys.push(await periodKeyAt(calendar, createdUntil));
-  if (rows.length === 0 && keys.length < 2) return [];
-  const zeros = measures.map(() => 0n);
-  const all = new Map<number, CountedRow>();
-  for (const { key } of await periodsBetween(calendar, Math.min(...keys), Math.max(...keys))) {
-    const row = rowOf(key);
-    all.set(row, { keys: [row], values: zeros, compared: compared === null ? null : zeros });
-  }
-  for (const row of rows) all.set(Number(row.keys[0]), row);
-  const ofPeriods = [...all].sort(([one], [other]) => one - other).map(([, row]) => row);
-  const by = measures.indexOf(orderBy.by as ReportMeasure);
-  if (by === -1) return orderBy.isDescending ? ofPeriods.reverse() : ofPeriods;
-  const sign = orderBy.isDescending ? -1 : 1;
-  const compare = (one: bigint, other: bigint) => (one < other ? -sign : one > other ? sign : 0);
-  return ofPeriods.sort((one, other) => compare(one.values[by] ?? 0n, other.values[by] ?? 0n));
+  if (numbers.length === 0 && keys.length < 2) return [];
+  let [first, last] = [keys[0] as number, keys[0] as number];
+  for (const key of keys) [first, last] = [Math.min(first, key), Math.max(last, key)];
+  const all = await periodsBetween(calendar, first, last);
+  return [...new Set([...all.map(({ key }) => rowOf(key)), ...numbers])].sort(
+    (one, other) => one - other,
+  );
 }
 
 /** Rows with the values of their dimensions. */
 export async function named(
-  { groupBy }: PurchaseReportQuery,
-  rows: readonly CountedRow[],
+  { groupBy, measures }: ResolvedQuery,
+  groups: readonly Group[],
+  sides: number,
   periods: Periods | null,
 ): Promise<ReportRow[]> {
   const beginnings = new Map<number, bigint>();
-  if (periods !== null && rows.length > 0) {
+  if (periods !== null && groups.length > 0) {
     const { calendar, index } = periods;
-    const keys = rows.map(({ keys }) => keyOfRow(Number(keys[index])));
+    const keys = groups.map(({ keys }) => keyOfRow(Number(keys[index])));
     for (const { key, startsAt } of await periodsOfKeys(calendar, [...new Set(keys)])) {
       beginnings.set(key, startsAt);
     }
@@ -138,5 +202,9 @@ export async function named(
     if (dimension === 'weekday' || dimension === 'hour_of_day') return Number(key);
     return key as string | null;
   };
-  return rows.map((row) => ({ ...row, keys: row.keys.map(shownOf) }));
+  return groups.map(({ keys, sides: [own = {}, compared = {}] }) => ({
+    keys: keys.map(shownOf),
+    values: measuresOf(measures, own),
+    compared: sides === 1 ? null : measuresOf(measures, compared),
+  }));
 }

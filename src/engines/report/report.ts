@@ -1,54 +1,66 @@
 import { ownRows } from '../../domain/compared-periods.ts';
 import { comparedPeriod } from '../../domain/comparison.ts';
-import { averageTicket, type PurchaseTotals } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { grouped } from '../../domain/grouped.ts';
+import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   type Currencies,
+  currenciesOf,
   isPeriodDimension,
+  noCurrency,
   type PurchaseReport,
   type PurchaseReportQuery,
   type ReportDimension,
   type ReportMeasure,
   type ReportPeriod,
   type ReportRow,
-  type ReportValues,
 } from '../../domain/purchase-report.ts';
 import {
-  type CountedRow,
-  everyPeriod,
-  isOfPeriodsAlone,
+  type Group,
+  inOrder,
+  measuresOf,
+  readFirstGroups,
+  readGroups,
+  sumOfGroups,
+  type Values,
+} from './groups.ts';
+import {
+  everyPeriodOf,
   named,
   type Periods,
   periodsOf,
+  type ResolvedQuery,
+  withInterval,
+  withPeriodRows,
 } from './report-periods.ts';
-import type { ReportReader } from './report-reader.ts';
-import {
-  type ReportStatement,
-  reportStatement,
-  type Side,
-  sumColumns,
-  sumsOf,
-} from './statement.ts';
+import type { ReportSource } from './source.ts';
+import { addsUp, type Order, type Read, type SumName, sumsOf } from './statement.ts';
 
-/** The report of the data as of `asOf`. Rejects with TooManyPeriodsError. */
+/** The report of the data as of `asOf`. Rejects with TooManyPeriodsError and TooManyGroupsError. */
 export async function purchaseReport(
-  reader: ReportReader,
-  query: PurchaseReportQuery,
+  source: ReportSource,
+  wanted: PurchaseReportQuery,
   asOf: bigint,
 ): Promise<PurchaseReport> {
+  const query = await withInterval(source, wanted);
   const sides = await filtersOfSides(query, asOf);
   const [current, compared] = sides as [PurchaseFilters, PurchaseFilters?];
-  const periods = await periodsOf(reader, query, sides);
-  const totals = await readTotals(reader, query, sides);
-  const rows = query.groupBy.length === 0 ? [] : await readRows(reader, query, sides, periods);
-  const sorted = isOfPeriodsAlone(query) ? await everyPeriod(query, rows, periods, current) : rows;
+  const periods = await periodsOf(source, query, sides);
+  const reading = { source, query, sides, periods };
+  const { totals, currencies, ...read } = await readReport(reading);
+  const { rows, isTruncated } = await rowsOf(reading, read);
+  const totalMeasures = query.totals ?? query.measures;
+  const [ofCurrent = {}, ofCompared] = totals;
   return {
-    ...totals.currencies,
+    ...currencies,
+    groupBy: query.groupBy,
     period: boundsOf(current),
     comparedPeriod: compared === undefined ? null : boundsOf(compared),
-    totals: totals.values,
-    rows: await named(query, sorted.slice(0, query.limit), periods),
-    rowsTruncated: sorted.length > query.limit,
+    totals: {
+      values: measuresOf(totalMeasures, ofCurrent),
+      compared: compared === undefined ? null : measuresOf(totalMeasures, ofCompared ?? {}),
+    },
+    rows,
+    rowsTruncated: isTruncated,
   };
 }
 
@@ -59,7 +71,7 @@ const boundsOf = ({ createdSince, createdUntil }: PurchaseFilters): ReportPeriod
 
 /** The filters of the period, and of the one that it is compared with. */
 async function filtersOfSides(
-  { filters, compareTo, timeZone }: PurchaseReportQuery,
+  { filters, compareTo, timeZone }: ResolvedQuery,
   asOf: bigint,
 ): Promise<PurchaseFilters[]> {
   const { createdSince: since, createdUntil: until = asOf } = filters;
@@ -71,113 +83,148 @@ async function filtersOfSides(
   ];
 }
 
-/** The currencies of both periods, because a row has amounts of both. */
-function currenciesOf(sides: readonly PurchaseTotals[]): Currencies {
-  const currencies = new Set(sides.flatMap(({ currency }) => currency ?? []));
-  const mixedCurrencies = currencies.size > 1 || sides.some((side) => side.mixedCurrencies);
-  const [currency = null] = currencies;
-  return { currency: mixedCurrencies ? null : currency, mixedCurrencies };
-}
-
-async function readTotals(
-  reader: ReportReader,
-  { measures, timeZone, weekStart }: PurchaseReportQuery,
-  sides: readonly PurchaseFilters[],
-): Promise<{ readonly currencies: Currencies; readonly values: Omit<ReportRow, 'keys'> }> {
-  const sums = { ...sumsOf(measures), customers: false };
-  const isMore = sums.newCustomers || sums.returningCustomers || sums.amounts.length > 0;
-  const ofSides: { totals: PurchaseTotals; values: ReportValues }[] = [];
-  for (const filters of sides) {
-    const totals = await reader.totals(filters, sumsOf(measures));
-    const query = { filters, dimensions: [], timeZone, weekStart, periodRows: ownRows, sums };
-    const [row] = isMore
-      ? await runStatement(reader, {
-          sides: [await reader.side(query)],
-          sums,
-          order: null,
-          limit: null,
-        })
-      : [];
-    const known = {
-      purchase_count: totals.purchaseCount,
-      revenue_in_cents: totals.revenueInCents,
-      customer_count: totals.customerCount,
-    };
-    const values = measuresOf(
-      measures,
-      (name) => known[name as 'purchase_count'] ?? row?.sums[0]?.get(name),
-    );
-    ofSides.push({ totals, values });
-  }
-  const [current, compared] = ofSides as [(typeof ofSides)[number], (typeof ofSides)[number]?];
-  return {
-    currencies: currenciesOf(ofSides.map(({ totals }) => totals)),
-    values: { values: current.values, compared: compared?.values ?? null },
-  };
-}
-
-/** The values of measures, from the sums of a row. */
-function measuresOf(
-  measures: readonly ReportMeasure[],
-  sumOf: (name: string) => bigint | undefined,
-): ReportValues {
-  return measures.map((measure) =>
-    measure === 'average_ticket_in_cents'
-      ? averageTicket(sumOf('revenue_in_cents') ?? 0n, sumOf('purchase_count') ?? 0n)
-      : (sumOf(measure) ?? 0n),
-  );
-}
-
-/** Null keys are missing values. */
-type RawRow = {
-  readonly keys: readonly unknown[];
-  /** By side, the sums by name. */
-  readonly sums: readonly ReadonlyMap<string, bigint>[];
+type Reading = {
+  readonly source: ReportSource;
+  readonly query: ResolvedQuery;
+  /** The filters of each side. */
+  readonly sides: readonly PurchaseFilters[];
+  readonly periods: Periods | null;
 };
 
-/** Without any part no purchase matches. */
-async function runStatement(
-  { dialect, query }: ReportReader,
-  statement: ReportStatement,
-): Promise<RawRow[]> {
-  const { sides, sums } = statement;
-  if (sides.every(({ parts }) => parts.length === 0)) return [];
-  const dimensions = sides[0]?.dimensions.length ?? 0;
-  const rows = await query(reportStatement(dialect, statement));
-  const names = sumColumns(sums, 1).map((column) => column.replace(/_0$/, ''));
-  return rows.map((row) => ({
-    keys: row.slice(0, dimensions),
-    sums: sides.map((_, side) => {
-      const begin = dimensions + side * names.length;
-      return new Map(names.map((name, index) => [name, BigInt(row[begin + index] as bigint)]));
-    }),
+type Result = {
+  /** All groups, or the first ones; in their order, but with every period. */
+  readonly groups: readonly Group[];
+  readonly areAllRead: boolean;
+  /** Of each side. */
+  readonly totals: readonly Values[];
+  readonly currencies: Currencies;
+};
+
+/** One statement reads few groups, and what does not follow from them. Of many groups, another reads the first. */
+async function readReport(reading: Reading): Promise<Result> {
+  const { source, query, sides, periods } = reading;
+  const { groupBy, everyPeriod } = query;
+  const sums = sumsOf(query.measures);
+  const totalSums = sumsOf(query.totals ?? query.measures);
+  const hasRows = groupBy.length > 0 && (periods !== null || !groupBy.some(isPeriodDimension));
+  const areAllRead =
+    hasRows &&
+    ((everyPeriod && groupBy.length === 1) ||
+      sides.every((filters) => source.hasFewGroups(groupBy, filters)));
+  if (!everyPeriod) {
+    for (const filters of sides) source.requireFewGroups({ filters, dimensions: groupBy, sums });
+  }
+  const follows = (name: SumName) => areAllRead && addsUp(name) && sums.includes(name);
+  const others = totalSums.filter((name) => !follows(name));
+  // Those of all purchases in a range usually follow from their number.
+  const areCurrenciesRead = !isOfAnyTime(query.filters) && source.hasFewGroups(['currency'], {});
+  const lists = [
+    areAllRead ? await readsOf(reading, groupBy, sums) : [],
+    others.length > 0 ? await readsOf(reading, [], others) : [],
+    areCurrenciesRead ? await readsOf(reading, ['currency'], sumsOf([])) : [],
+  ];
+  const [all = [], [total] = [], ofCurrencies = []] = await readGroups(source, lists);
+  const totals = sides.map((_, side) => ({
+    ...(areAllRead ? sumOfGroups(all, side) : {}),
+    ...total?.sides[side],
   }));
+  const count = totals.reduce((sum, { purchase_count = 0n }) => sum + purchase_count, 0n);
+  const currencies =
+    count === 0n
+      ? noCurrency
+      : areCurrenciesRead
+        ? currenciesOf(labelsOf(ofCurrencies))
+        : (source.currencies(count) ?? (await readCurrencies(reading)));
+  if (areAllRead) {
+    const orders = ordersOf(query, groupBy);
+    return { groups: everyPeriod ? all : inOrder(all, orders), areAllRead, totals, currencies };
+  }
+  const groups = !hasRows || count === 0n ? [] : await readFirst(reading, sums);
+  return { groups, areAllRead, totals, currencies };
 }
 
-/** The rows in order; one more than the limit, if there are as many. */
-async function readRows(
-  reader: ReportReader,
-  query: PurchaseReportQuery,
-  filtersOf: readonly PurchaseFilters[],
-  periods: Periods | null,
-): Promise<CountedRow[]> {
-  const { groupBy, measures, timeZone, weekStart, orderBy, limit } = query;
-  if (periods === null && groupBy.some(isPeriodDimension)) return [];
-  const sums = sumsOf(measures);
-  const sides: Side[] = [];
-  for (const [index, filters] of filtersOf.entries()) {
-    const periodRows = (index === 0 ? null : periods?.compared) ?? ownRows;
-    sides.push(
-      await reader.side({ filters, dimensions: groupBy, timeZone, weekStart, periodRows, sums }),
-    );
+/** The first groups, and one more if there are as many; with every period, all periods of these. */
+async function readFirst(reading: Reading, sums: readonly SumName[]): Promise<readonly Group[]> {
+  const { source, query } = reading;
+  const { groupBy, everyPeriod, limit } = query;
+  const ranked = everyPeriod ? groupBy.slice(0, 1) : groupBy;
+  const rankedSums = everyPeriod ? sums.filter(addsUp) : sums;
+  const reads = await readsOf(reading, ranked, rankedSums);
+  const first = await readFirstGroups(source, reads, ordersOf(query, ranked), limit + 1);
+  if (!everyPeriod) return first;
+  const only = first.map(({ keys }) => keys[0] as string | null);
+  const [groups = []] = await readGroups(source, [await readsOf(reading, groupBy, sums, only)]);
+  return groups;
+}
+
+/** Only time bounds are filters. */
+const isOfAnyTime = ({ createdSince: _, createdUntil: __, ...others }: PurchaseFilters): boolean =>
+  isUnfiltered(others);
+
+async function readCurrencies(reading: Reading): Promise<Currencies> {
+  const reads = await readsOf(reading, ['currency'], sumsOf([]));
+  // Null may be one of the three.
+  return currenciesOf(labelsOf(await readFirstGroups(reading.source, reads, null, 3)));
+}
+
+const labelsOf = (groups: readonly Group[]): string[] =>
+  groups.flatMap(({ keys }) => (keys[0] as string | null) ?? []);
+
+/** A read of each side. */
+async function readsOf(
+  { source, query, sides, periods }: Reading,
+  dimensions: readonly ReportDimension[],
+  sums: readonly SumName[],
+  only?: readonly (string | null)[],
+): Promise<Read[]> {
+  const { timeZone, weekStart } = query;
+  const reads: Read[] = [];
+  for (const [index, filters] of sides.entries()) {
+    const periodRows = sides.length === 1 ? null : (index > 0 && periods?.compared) || ownRows;
+    const side = { filters, dimensions, timeZone, weekStart, periodRows, sums, only };
+    reads.push({ side: await source.side(side), sums });
   }
-  const dimension = groupBy.indexOf(orderBy.by as ReportDimension);
-  const order = { ...orderBy, by: dimension === -1 ? (orderBy.by as ReportMeasure) : dimension };
-  const isAll = isOfPeriodsAlone(query);
-  const rows = await runStatement(reader, { sides, sums, order, limit: isAll ? null : limit + 1 });
-  return rows.map(({ keys, sums: [current, compared] }) => ({
-    keys,
-    values: measuresOf(measures, (name) => current?.get(name)),
-    compared: compared === undefined ? null : measuresOf(measures, (name) => compared.get(name)),
-  }));
+  return reads;
+}
+
+function ordersOf(
+  { orderBy, thenBy = [] }: ResolvedQuery,
+  dimensions: readonly ReportDimension[],
+): Order[] {
+  return [...(orderBy === null ? [] : [orderBy]), ...thenBy].map(({ by, isDescending }) => {
+    const dimension = dimensions.indexOf(by as ReportDimension);
+    return { by: dimension === -1 ? (by as ReportMeasure) : dimension, isDescending };
+  });
+}
+
+/** The rows up to the limit, and whether there are more. */
+async function rowsOf(
+  { source, query, sides, periods }: Reading,
+  { groups: read, areAllRead }: Pick<Result, 'groups' | 'areAllRead'>,
+): Promise<{ readonly rows: readonly ReportRow[]; readonly isTruncated: boolean }> {
+  const { groupBy, everyPeriod, limit } = query;
+  const groups = withPeriodRows(read, periods);
+  const cut = async (ordered: readonly Group[]) => ({
+    rows: await named(query, ordered.slice(0, limit), sides.length, periods),
+    isTruncated: ordered.length > limit,
+  });
+  if (!everyPeriod) return cut(groups);
+  const filters = sides[0] as PurchaseFilters;
+  const isSeries = groupBy.length > 1;
+  const all = await everyPeriodOf(source, periods, groups, filters, { areAllRead });
+  const fill = (label: readonly unknown[], rows: readonly Group[]): Group[] => {
+    const known = new Map(rows.map((row) => [row.keys.at(-1), row]));
+    return all.map((period) => known.get(period) ?? { keys: [...label, period], sides: [] });
+  };
+  if (!isSeries) return cut(inOrder(fill([], groups), ordersOf(query, groupBy)));
+  const series = grouped(groups, ({ keys }) => keys[0]);
+  const ranked = inOrder(
+    [...series].map(([label, rows]) => ({ keys: [label], sides: [sumOfGroups(rows, 0)] })),
+    ordersOf(query, groupBy.slice(0, 1)),
+  );
+  const rows = ranked.slice(0, limit).flatMap(({ keys }) => fill(keys, series.get(keys[0]) ?? []));
+  return {
+    rows: await named(query, rows, sides.length, periods),
+    isTruncated: ranked.length > limit,
+  };
 }

@@ -1,11 +1,16 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import type { OptionalAmount, ReportMeasure } from '../../domain/purchase-report.ts';
-import { optionalAmounts } from '../../domain/purchase-report.ts';
+import {
+  type OptionalAmount,
+  optionalAmounts,
+  type ReportMeasure,
+} from '../../domain/purchase-report.ts';
 
 /** How SQL of an engine differs from that of others. */
 export type Dialect = {
   /** The column of a customer. */
   readonly customer: string;
+  /** The number of rows. */
+  readonly count: Sql;
   /** An integer that holds the sum of all cents. */
   readonly wide: (integer: Sql) => Sql;
   /** The exact sum of a column of cents; null without any. */
@@ -18,133 +23,240 @@ export type Dialect = {
 
 /** A dimension as SQL. */
 export type DimensionSql = {
-  /** The key of a purchase. */
-  readonly key: Sql;
+  /** The key of a purchase; `isFirst` stands for that of its part. */
+  readonly key: Sql | 'isFirst';
   /** Turns a key into the value by which rows of both periods are matched. */
-  readonly match?: (key: Sql) => Sql;
-  /** What rows show instead of the matched value: a column of a joined table. */
+  readonly match?: ((key: Sql) => Sql) | undefined;
+  /** What ordered rows show instead of the matched value: a column of a joined table. */
   readonly shown?: (matched: Sql) => { readonly join: Sql; readonly value: Sql };
+  /** The texts of matched values, if rows show these. Without it, rows have the texts already. */
+  readonly textsOf?: (values: ReadonlySet<number>) => Promise<(value: number) => string | null>;
   readonly isText?: boolean;
   /** Each row then has one customer. */
   readonly isCustomer?: boolean;
 };
 
-/** Some matching purchases. Sums of all parts are those of the matching purchases. */
+/** Some matching purchases. The sums of all parts are those of the matching purchases. */
 export type Part = {
-  readonly sign: 1 | -1;
-  /** A table of SQL with the columns of a purchase, and `is_first` if a report needs it. */
+  /** A table of SQL with the columns of a purchase, and `sign` if its rows count 1 or -1. */
   readonly purchases: Sql;
   readonly condition: Sql;
+  /** With both signs, a part has all purchases of its customers before and after changes. */
+  readonly isSigned?: boolean;
+  /** The purchase is its customer's first one, as SQL, if a report needs it. */
+  readonly isFirst?: Sql;
+  /** The number of customers of a group, as SQL, if it is not `count(distinct …)`. */
+  readonly countCustomers?: ((condition: Sql | null) => Sql) | undefined;
+  /** That of all purchases of the part. */
+  readonly allCustomers?: Sql | undefined;
 };
 
-/** The matching purchases of one of the two periods. No customer is in two parts of the same sign. */
+/** The matching purchases of one of the two periods. */
 export type Side = {
   readonly parts: readonly Part[];
   readonly dimensions: readonly DimensionSql[];
 };
 
-/** The sums that a statement computes besides the purchases and their revenue. */
-export type Sums = {
-  readonly customers: boolean;
-  readonly newCustomers: boolean;
-  readonly returningCustomers: boolean;
-  readonly amounts: readonly OptionalAmount[];
-};
-
-export const sumsOf = (measures: readonly ReportMeasure[]): Sums => ({
-  customers: measures.includes('customer_count'),
-  newCustomers: measures.includes('new_customer_count'),
-  returningCustomers: measures.includes('returning_customer_count'),
-  amounts: optionalAmounts.filter((amount) => measures.includes(amount)),
-});
-
-const columnsOf = ({ customers, newCustomers, returningCustomers, amounts }: Sums): string[] => [
+/** What a statement computes. Others follow from these. */
+export const sumNames = [
   'purchase_count',
   'revenue_in_cents',
-  ...(customers ? ['customer_count'] : []),
-  ...(newCustomers ? ['new_customer_count'] : []),
-  ...(returningCustomers ? ['returning_customer_count'] : []),
-  ...amounts,
-];
+  'customer_count',
+  'new_customer_count',
+  'returning_customer_count',
+  ...optionalAmounts,
+] as const;
+export type SumName = (typeof sumNames)[number];
 
-/** The columns of a row: the dimensions, and for each side the sums. */
-export const sumColumns = (sums: Sums, sides: number): string[] =>
-  Array.from({ length: sides }, (_, side) =>
-    columnsOf(sums).map((column) => columnOfSide(column, side)),
-  ).flat();
+/** The sums of measures, with the number of purchases. */
+export const sumsOf = (measures: readonly ReportMeasure[]): readonly SumName[] =>
+  sumNames.filter((name) => {
+    if (name === 'purchase_count') return true;
+    const isOfAverage = name === 'revenue_in_cents' && measures.includes('average_ticket_in_cents');
+    return isOfAverage || measures.includes(name);
+  });
 
-export const columnOfSide = (column: string, side: number): string => `${column}_${side}`;
+/** Customers of groups do not add up. */
+export const addsUp = (name: SumName): boolean =>
+  name !== 'customer_count' && name !== 'returning_customer_count';
 
-export type ReportStatement = {
-  readonly sides: readonly Side[];
-  readonly sums: Sums;
-  /** A measure, or the position of a dimension; null if the order does not matter. */
-  readonly order: { readonly by: ReportMeasure | number; readonly isDescending: boolean } | null;
-  /** Null for all rows. */
-  readonly limit: number | null;
+export const isAmount = (name: SumName): name is OptionalAmount =>
+  (optionalAmounts as readonly string[]).includes(name);
+
+/** Reads the sums of each combination of dimensions that has purchases; without dimensions, of all. */
+export type Read = { readonly side: Side; readonly sums: readonly SumName[] };
+
+/** The columns of the rows of `readsStatement`: the position of the read, the dimensions, and the sums. */
+export const columnsOf = (reads: readonly Read[]) => ({
+  dimensions: Math.max(0, ...reads.map(({ side }) => side.dimensions.length)),
+  sums: sumNames.filter((name) => reads.some(({ sums }) => sums.includes(name))),
+});
+type Columns = ReturnType<typeof columnsOf>;
+
+/**
+ * Selects the rows of each read, part by part: the rows of one group have to be added up. A group may have no
+ * purchases.
+ */
+export function readsStatement(dialect: Dialect, reads: readonly Read[]): Sql {
+  const columns = columnsOf(reads);
+  const selects = reads.flatMap((read, index) =>
+    read.side.parts.map((part) => selectPart(dialect, read, part, index, columns)),
+  );
+  return join(selects, ' union all ');
+}
+
+function selectPart(
+  dialect: Dialect,
+  { side: { dimensions }, sums }: Read,
+  part: Part,
+  index: number,
+  columns: Columns,
+): Sql {
+  const keys = dimensions.map(({ key }) => (key === 'isFirst' ? isFirstOf(part) : key));
+  const isOfAll = keys.length === 0;
+  const sources = columns.sums.map((name): Sql => {
+    if (!sums.includes(name)) return dialect.wide(sql`null`);
+    if (name === 'customer_count' && isOfAll && part.allCustomers !== undefined) {
+      return part.allCustomers;
+    }
+    return sumOf(dialect, part, dimensions, name);
+  });
+  const values = columns.sums.map((name, each) => sql`${sources[each]} as ${raw(name)}`);
+  const position = raw(`${index} as side`);
+  const rest = Array.from(
+    { length: columns.dimensions - keys.length },
+    (_, each) => sql`null as ${raw(`d${keys.length + each}`)}`,
+  );
+  const doesNotRead = isOfAll && part.allCustomers !== undefined && sums.length === 1;
+  if (doesNotRead && sums[0] === 'customer_count') {
+    return sql`select ${join([position, ...rest, ...values])}`;
+  }
+  const named = keys.map((key, each) => sql`${key} as ${raw(`d${each}`)}`);
+  const groups = raw(isOfAll ? '' : `group by ${keys.map((_, each) => `d${each}`).join(', ')}`);
+  const rows = sql`from ${part.purchases} where ${part.condition} ${groups}`;
+  if (!dimensions.some(({ match }) => match !== undefined)) {
+    return sql`select ${join([position, ...named, ...rest, ...values])} ${rows}`;
+  }
+  const matched = dimensions.map(({ match }, each) => {
+    const key = raw(`d${each}`);
+    return sql`${match?.(key) ?? key} as ${key}`;
+  });
+  const shown = [position, ...matched, ...rest, ...columns.sums.map((name) => raw(name))];
+  return sql`select ${join(shown)} from (select ${join([...named, ...values])} ${rows}) as grouped`;
+}
+
+function isFirstOf({ isFirst }: Part): Sql {
+  if (isFirst === undefined) throw new Error('a part does not tell first purchases');
+  return isFirst;
+}
+
+function sumOf(
+  dialect: Dialect,
+  part: Part,
+  dimensions: readonly DimensionSql[],
+  name: SumName,
+): Sql {
+  const { isSigned = false } = part;
+  const cents = (column: string) =>
+    dialect.sum(isSigned ? sql`sign * ${dialect.wide(raw(column))}` : raw(column));
+  if (isAmount(name)) return sql`coalesce(${cents(name)}, 0)`;
+  switch (name) {
+    case 'purchase_count':
+      return isSigned ? sql`sum(sign)` : dialect.count;
+    case 'revenue_in_cents':
+      return cents('purchase_value_in_cents');
+    case 'new_customer_count':
+      return sql`sum(case when ${isFirstOf(part)} then ${raw(isSigned ? 'sign' : '1')} else 0 end)`;
+    case 'returning_customer_count':
+      return customersOf(dialect, part, sql`not ${isFirstOf(part)}`);
+    case 'customer_count': {
+      const areOfOne = dimensions.some(({ isCustomer }) => isCustomer === true) && !isSigned;
+      return areOfOne ? sql`1` : customersOf(dialect, part, null);
+    }
+  }
+}
+
+function customersOf({ customer }: Dialect, part: Part, condition: Sql | null): Sql {
+  const distinct = (conditions: readonly Sql[]) =>
+    conditions.length === 0
+      ? sql`count(distinct ${raw(customer)})`
+      : sql`count(distinct case when ${join(conditions, ' and ')} then ${raw(customer)} end)`;
+  const conditions = condition === null ? [] : [condition];
+  if (part.isSigned !== true) {
+    return part.countCustomers?.(condition) ?? distinct(conditions);
+  }
+  const ofSign = (sign: Sql) => distinct([sign, ...conditions]);
+  return sql`${ofSign(sql`sign > 0`)} - ${ofSign(sql`sign < 0`)}`;
+}
+
+export type Order = {
+  /** A measure, or the position of a dimension. */
+  readonly by: ReportMeasure | number;
+  readonly isDescending: boolean;
 };
 
 /**
- * Selects the dimensions and the sums (`sumColumns`) of each combination of dimensions that has purchases.
- * Without dimensions there is one row.
+ * Selects the dimensions as rows show them, and the sums of each side, of the first combinations that have
+ * purchases: in this order, then in that of the dimensions. All reads have the same dimensions and sums.
  */
-export function reportStatement(
+export function orderedStatement(
   dialect: Dialect,
-  { sides, sums, order, limit }: ReportStatement,
+  reads: readonly Read[],
+  orders: readonly Order[] | null,
+  limit: number,
 ): Sql {
-  const columns = columnsOf(sums);
-  const dimensions = sides[0]?.dimensions ?? [];
-  const matched = dimensions.map((_, index) => raw(`d${index}`));
-  const parts = sides.flatMap((side, index) => partsOf(dialect, side, index, sums));
+  const columns = columnsOf(reads).sums;
+  const dimensions = reads[0]?.side.dimensions ?? [];
+  const keys = dimensions.map((_, each) => raw(`d${each}`));
   // The rows of a single part are already what their sums would be.
-  const areSums = parts.length === 1;
-  const ofSides = sides.flatMap((_, side) =>
+  const areSums = reads.length === 1 && reads[0]?.side.parts.length === 1;
+  const ofSides = reads.flatMap((_, side) =>
     columns.map((column) => {
-      const ofSide = sql`case when side = ${raw(String(side))} then ${raw(column)} else ${dialect.wide(raw('0'))} end`;
+      const wide = (value: string) => dialect.wide(raw(value));
+      const ofSide = sql`case when side = ${raw(String(side))} then ${wide(column)} else ${wide('0')} end`;
       const sum = areSums ? raw(column) : sql`sum(${ofSide})`;
       return sql`${sum} as ${raw(columnOfSide(column, side))}`;
     }),
   );
-  const counted = sides.map((_, side) => `${columnOfSide('purchase_count', side)} > 0`);
-  const shown = dimensions.map(({ shown }, index) => {
-    const value = raw(`report.d${index}`);
+  const counted = reads.map((_, side) => `${columnOfSide('purchase_count', side)} > 0`);
+  const shown = dimensions.map(({ shown }, each) => {
+    const value = raw(`report.d${each}`);
     return shown === undefined ? { join: empty, value } : shown(value);
   });
   const values = shown.map(({ value }) => value);
-  const orders = dimensions.map(({ isText }, index) => {
-    const value = values[index] as Sql;
-    return isText === true ? dialect.inByteOrder(value) : value;
-  });
-  const selected = [...values, ...sumColumns(sums, sides.length).map((column) => raw(column))];
+  const sums = reads.flatMap((_, side) => columns.map((column) => raw(columnOfSide(column, side))));
+  const groups = areSums || keys.length === 0 ? empty : sql`group by ${join(keys)}`;
   return sql`
-    select ${join(selected)}
+    select ${join([...values, ...sums])}
     from (
       select * from (
-        select ${join([...matched, ...ofSides])}
-        from (${join(parts, ' union all ')}) as part
-        ${groupBy(areSums ? 0 : dimensions.length)}
+        select ${join([...keys, ...ofSides])}
+        from (${readsStatement(dialect, reads)}) as part ${groups}
       ) as summed
-      ${raw(dimensions.length === 0 ? '' : `where ${counted.join(' or ')}`)}
+      where ${raw(counted.join(' or '))}
     ) as report
     ${join([empty, ...shown.map(({ join }) => join)], ' ')}
-    ${orderBy(dialect, order, orders)}
-    ${limit === null ? empty : sql`limit ${raw(String(limit))}`}`;
+    ${orderBy(dialect, orders, dimensions, values)}
+    limit ${raw(String(limit))}`;
 }
 
-const groupBy = (count: number): Sql =>
-  raw(
-    count === 0
-      ? ''
-      : `group by ${Array.from({ length: count }, (_, each) => each + 1).join(', ')}`,
-  );
+const columnOfSide = (column: string, side: number): string => `${column}_${side}`;
 
-function orderBy(dialect: Dialect, order: ReportStatement['order'], values: readonly Sql[]): Sql {
-  if (order === null || values.length === 0) return empty;
-  const { by, isDescending } = order;
-  const direction = raw(isDescending ? 'desc' : 'asc');
-  const first = typeof by === 'number' ? (values[by] as Sql) : measureOf(dialect, by);
-  const ties = values.map((value) => sql`${value} asc nulls last`);
-  return sql`order by ${join([sql`${first} ${direction} nulls last`, ...ties])}`;
+function orderBy(
+  dialect: Dialect,
+  orders: readonly Order[] | null,
+  dimensions: readonly DimensionSql[],
+  values: readonly Sql[],
+): Sql {
+  if (orders === null || values.length === 0) return empty;
+  const ordered = values.map((value, each) =>
+    dimensions[each]?.isText === true ? dialect.inByteOrder(value) : value,
+  );
+  const first = orders.map(({ by, isDescending }) => {
+    const value = typeof by === 'number' ? (ordered[by] as Sql) : measureOf(dialect, by);
+    return sql`${value} ${raw(isDescending ? 'desc' : 'asc')} nulls last`;
+  });
+  return sql`order by ${join([...first, ...ordered.map((value) => sql`${value} asc nulls last`)])}`;
 }
 
 function measureOf({ quotient, wide }: Dialect, measure: ReportMeasure): Sql {
@@ -156,53 +268,4 @@ function measureOf({ quotient, wide }: Dialect, measure: ReportMeasure): Sql {
     sql`(${wide(raw('2'))} * greatest(${count}, ${wide(raw('1'))}))`,
   );
   return sql`(case when ${revenue} < 0 then -1 else 1 end * ${rounded})`;
-}
-
-/** The rows of a side: `side`, the matched dimensions, and the sums. */
-function partsOf(dialect: Dialect, { parts, dimensions }: Side, side: number, sums: Sums): Sql[] {
-  const keys = dimensions.map(({ key }, index) => sql`${key} as k${raw(String(index))}`);
-  const matched = dimensions.map(({ match }, index) => {
-    const key = raw(`k${index}`);
-    return sql`${match?.(key) ?? key} as d${raw(String(index))}`;
-  });
-  const select = (rows: Sql, values: Readonly<Record<string, Sql>>): Sql => {
-    const all = columnsOf(sums).map(
-      (column) => sql`${values[column] ?? dialect.wide(raw('0'))} as ${raw(column)}`,
-    );
-    return sql`select ${join([sql`${raw(String(side))} as side`, ...matched, ...all])} from (${rows}) as grouped`;
-  };
-  return parts.map(({ sign, purchases, condition }) => {
-    const signed = (name: string) => sql`${raw(String(sign))} * ${dialect.wide(raw(name))}`;
-    const values: Record<string, Sql> = {
-      purchase_count: signed('purchases'),
-      revenue_in_cents: signed('cents'),
-    };
-    const sum = (column: string) => dialect.wide(sql`coalesce(${dialect.sum(raw(column))}, 0)`);
-    const added = [
-      sql`count(*) as purchases`,
-      sql`${sum('purchase_value_in_cents')} as cents`,
-      ...sums.amounts.map((amount) => sql`${sum(amount)} as sum_of_${raw(amount)}`),
-    ];
-    for (const amount of sums.amounts) values[amount] = signed(`sum_of_${amount}`);
-    if (sums.newCustomers) {
-      added.push(sql`sum(case when is_first then 1 else 0 end) as firsts`);
-      values.new_customer_count = signed('coalesce(firsts, 0)');
-    }
-    const ofOne = dimensions.some(({ isCustomer }) => isCustomer);
-    const distinct = raw(dialect.customer);
-    if (sums.customers) {
-      added.push(sql`${ofOne ? sql`1` : sql`count(distinct ${distinct})`} as customers`);
-      values.customer_count = signed('customers');
-    }
-    if (sums.returningCustomers) {
-      added.push(
-        sql`count(distinct case when not is_first then ${distinct} end) as returning_ones`,
-      );
-      values.returning_customer_count = signed('returning_ones');
-    }
-    const rows = sql`
-      select ${join([...keys, ...added])} from ${purchases} where ${condition}
-      ${groupBy(keys.length)}`;
-    return select(rows, values);
-  });
 }

@@ -7,17 +7,17 @@ import { listed } from '../../duckdb/listed.ts';
 import { defaultShortcuts, type Shortcuts } from '../../duckdb/shortcuts.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
 import { createDeltaLayout, supersededColumns } from '../format/layout.ts';
-import { quarterHourOf } from '../format/quarter-hours.ts';
 import type { StoreCatalogs } from '../format/relations.ts';
+import { type CustomersBefore, createCustomersBefore } from './customers-before.ts';
 import { type ChangedPurchase, decodeRecords } from './decode-records.ts';
 import {
   createDictionaryKeys,
   type DictionaryKeys,
   firstKeys,
+  type NextKeys,
   readNextKeys,
 } from './dictionary-keys.ts';
 import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
-import { createPreviousChanges, type PreviousChanges } from './previous-changes.ts';
 import { type LogLines, replay } from './replay.ts';
 import type { SavedDelta } from './saved-delta.ts';
 
@@ -25,8 +25,9 @@ import type { SavedDelta } from './saved-delta.ts';
 export type Delta = {
   readonly catalogs: StoreCatalogs;
   readonly shortcuts: Shortcuts;
+  nextKeys: NextKeys;
   dictionaryKeys: DictionaryKeys;
-  readonly previousChanges: PreviousChanges;
+  readonly customersBefore: CustomersBefore;
 };
 
 /** The catalog of a base without purchases, for organizations without a base. */
@@ -46,6 +47,10 @@ export type Applied = {
   readonly purchases: number;
   /** `created_at` of changed purchases, at least the earliest and the latest; microseconds since 1970. */
   readonly instants: readonly bigint[];
+  /** The number of purchases that were changed or added. */
+  readonly changes: number;
+  /** The next key of each dictionary of base and delta. */
+  readonly nextKeys: NextKeys;
 };
 
 /**
@@ -76,52 +81,65 @@ export async function createDelta(
   return inTransaction(connection, async () => {
     if (saved === null) await connection.run(createDeltaLayout(catalogs.delta));
     const rest = { path: part.path, shownLines, ...unsaved };
-    const ids = isLong ? await replay(connection, catalogs, rest, saved === null) : [];
+    if (isLong) await replay(connection, catalogs, rest);
     const hasChanges = isLong || saved !== null;
     const hasEntries = hasChanges || catalogs.base !== emptyBase;
     const nextKeys = hasEntries ? await readNextKeys(connection, catalogs) : firstKeys();
     const earliest = await earliestOf(connection, catalogs.base);
-    const firstQuarter = quarterHourOf(earliest[0] ?? otherwise);
     const delta = {
       catalogs,
       shortcuts,
+      nextKeys,
       dictionaryKeys: createDictionaryKeys(catalogs, nextKeys, shortcuts),
-      previousChanges: createPreviousChanges(
-        catalogs,
-        firstQuarter,
-        saved?.base != null,
-        shortcuts,
-      ),
+      customersBefore: createCustomersBefore(catalogs, shortcuts.maxPurchasesBefore),
     };
-    delta.previousChanges.add(ids);
-    const before = hasChanges ? await readApplied(connection, catalogs) : unchanged;
+    const before = hasChanges ? await readChanged(connection, catalogs) : unchanged;
     const changed = isLong ? [] : decodeRecords(part.read(position));
     const near = [...earliest, ...before.instants, ...instantsOf(changed)];
     const placeholder = saved === null ? encodePlaceholder(near[0] ?? otherwise) : null;
     const written = await writeChanges(connection, delta, changed, placeholder);
-    const purchases = before.purchases + written.purchases;
     return {
       delta,
-      applied: { purchases, instants: [...before.instants, ...written.instants] },
+      applied: {
+        purchases: before.purchases + written.purchases,
+        instants: [...before.instants, ...written.instants],
+        changes: before.changes + written.changes,
+        nextKeys: new Map(nextKeys),
+      },
     };
   });
 }
 
-const unchanged: Applied = { purchases: 0, instants: [] };
+type Changed = Omit<Applied, 'nextKeys'>;
+
+const unchanged: Changed = { purchases: 0, instants: [], changes: 0 };
 
 /** Reads the effect of all changes of a delta. */
 export async function readApplied(
   connection: DuckDBConnection,
-  { delta }: StoreCatalogs,
+  catalogs: StoreCatalogs,
 ): Promise<Applied> {
+  const changed = await readChanged(connection, catalogs);
+  return { ...changed, nextKeys: await readNextKeys(connection, catalogs) };
+}
+
+async function readChanged(
+  connection: DuckDBConnection,
+  { delta }: StoreCatalogs,
+): Promise<Changed> {
   const [row] = await queryRows(
     connection,
     sql`
-      select coalesce(sum(sign), 0)::bigint, epoch_us(min(created_at)), epoch_us(max(created_at))
+      select coalesce(sum(sign), 0)::bigint, count(*) filter (sign > 0),
+        epoch_us(min(created_at)), epoch_us(max(created_at))
       from ${raw(delta)}.change where sign <> 0`,
   );
-  const [purchases, ...instants] = row as [bigint, bigint | null, bigint | null];
-  return { purchases: Number(purchases), instants: instants.filter((each) => each !== null) };
+  const [purchases, changes, ...instants] = row as [bigint, bigint, bigint | null, bigint | null];
+  return {
+    purchases: Number(purchases),
+    changes: Number(changes),
+    instants: instants.filter((each) => each !== null),
+  };
 }
 
 /** The first instant of the purchases of a base; none if it is empty. */
@@ -143,11 +161,11 @@ export async function applyLines(
   beforeCommit: () => Promise<void> = async () => {},
 ): Promise<Applied> {
   return inTransaction(connection, async () => {
-    const applied = isReplayed(lines, delta.shortcuts)
+    const changed = isReplayed(lines, delta.shortcuts)
       ? await replayLines(connection, delta, lines)
       : await writeChanges(connection, delta, decodeRecords(lines.read()));
     await beforeCommit();
-    return applied;
+    return { ...changed, nextKeys: new Map(delta.nextKeys) };
   });
 }
 
@@ -155,25 +173,26 @@ async function replayLines(
   connection: DuckDBConnection,
   delta: Delta,
   lines: LogLines,
-): Promise<Applied> {
-  const { catalogs, previousChanges, shortcuts } = delta;
-  const before = await readApplied(connection, catalogs);
-  previousChanges.add(await replay(connection, catalogs, lines, false));
-  const nextKeys = await readNextKeys(connection, catalogs);
-  delta.dictionaryKeys = createDictionaryKeys(catalogs, nextKeys, shortcuts);
-  const { purchases, instants } = await readApplied(connection, catalogs);
-  return { purchases: purchases - before.purchases, instants };
+): Promise<Changed> {
+  const { catalogs, shortcuts } = delta;
+  const before = await readChanged(connection, catalogs);
+  await replay(connection, catalogs, lines);
+  delta.nextKeys = await readNextKeys(connection, catalogs);
+  delta.dictionaryKeys = createDictionaryKeys(catalogs, delta.nextKeys, shortcuts);
+  const { purchases, ...after } = await readChanged(connection, catalogs);
+  return { ...after, purchases: purchases - before.purchases };
 }
 
-/** Updates the table `previous_change` in one transaction. After a failure, the delta must be created again. */
-export async function updatePreviousChanges(
+/** Updates the table `purchase_before` in one transaction. After a failure, the delta must be created again. */
+export async function updateCustomersBefore(
   connection: DuckDBConnection,
-  { previousChanges }: Delta,
-  beforeCommit: () => Promise<void> = async () => {},
-): Promise<void> {
-  await inTransaction(connection, async () => {
-    await previousChanges.update(connection);
+  { customersBefore }: Delta,
+  beforeCommit: () => Promise<void>,
+): Promise<number | null> {
+  return inTransaction(connection, async () => {
+    const purchases = await customersBefore.update(connection);
     await beforeCommit();
+    return purchases;
   });
 }
 
@@ -183,8 +202,8 @@ async function writeChanges(
   delta: Delta,
   changed: readonly ChangedPurchase[],
   placeholder: readonly DuckDBValue[] | null = null,
-): Promise<Applied> {
-  const { catalogs, dictionaryKeys, previousChanges } = delta;
+): Promise<Changed> {
+  const { catalogs, dictionaryKeys } = delta;
   let purchases = 0;
   const rows = changed.flatMap(({ row }) => (row === null ? [] : [row]));
   const encoded = await encodePurchases(connection, rows, dictionaryKeys);
@@ -197,8 +216,7 @@ async function writeChanges(
   const table = { catalog: catalogs.delta, table: 'change' };
   await appendColumns(connection, table, [TINYINT, ...encodedTypes], added);
   purchases += rows.length;
-  previousChanges.add(ids);
-  return { purchases, instants: instantsOf(changed) };
+  return { purchases, instants: instantsOf(changed), changes: rows.length };
 }
 
 const createdAt = purchaseColumns.findIndex(({ name }) => name === 'created_at');

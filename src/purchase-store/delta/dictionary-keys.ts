@@ -22,7 +22,7 @@ export type DictionaryKeys = (
 ) => Promise<ReadonlyMap<Dictionary, KeysByValue>>;
 
 /** The next key of each dictionary. */
-type NextKeys = Map<Dictionary, number>;
+export type NextKeys = Map<Dictionary, number>;
 
 export const firstKeys = (): NextKeys =>
   new Map(dictionaries.map((each) => [each, firstKey(each)]));

@@ -15,13 +15,13 @@ import { creationQuarter } from './quarter-hours.ts';
  * change below, in `log.ts`, in `current.ts`, or of the content of a saved delta needs a new number.
  *
  * A base, a DuckDB file, holds purchases in the order of creation. A delta, in DuckDB's memory, holds
- * the signed rows by which the purchases of a later tick differ (relations.ts), those by which their
- * previous purchases differ (delta/previous-changes.ts), and the dictionary entries that the base lacks.
+ * the signed rows by which the purchases of a later tick differ (relations.ts), and the dictionary entries that
+ * the base lacks.
  * Rows have dense integer keys for labels and customers, each with a dictionary table: DuckDB groups,
  * counts and compares small integers fastest. There is no index and no primary key: zone maps find rows
  * by time and by id, and an index would slow down every write.
  */
-export const layoutVersion = 8;
+export const layoutVersion = 9;
 
 /** The key of a missing value. With NULL instead, scans of the column took more than twice as long. */
 export const noLabel = 0;
@@ -100,6 +100,13 @@ export function storedColumns(column: PurchaseColumn): { name: string; type: str
  */
 export const supersededColumns: string = purchaseColumns
   .filter(({ kind, required }) => required || kind === 'label')
+  .flatMap(storedColumns)
+  .map(({ name }) => name)
+  .join(', ');
+
+/** The columns of the table `purchase_before` (customers-before.ts): those that statistics need, as an SQL list. */
+export const countedColumns: string = purchaseColumns
+  .filter(({ kind, required }) => required || kind === 'label' || kind === 'cents')
   .flatMap(storedColumns)
   .map(({ name }) => name)
   .join(', ');

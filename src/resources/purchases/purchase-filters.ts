@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { currencyCode, spellingsOf } from '../../domain/currency.ts';
 import { trackingLabels } from '../../domain/purchase.ts';
 import { maxTexts, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import { purchaseStats } from '../../domain/purchase-stats.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import type { ApiRequest } from '../../http/route.ts';
 import type { purchaseListParameters } from './purchase-parameters.ts';
@@ -36,7 +37,7 @@ async function requireKnownCurrencies(request: FilterRequest): Promise<void> {
   const currency = query.currency?.filter((text) => !isCode(text)) ?? [];
   if (currency.length === 0) return;
   const ofAny = { filters: { currency }, groupBy: 'currency', groupLimit: maxTexts } as const;
-  const { result } = await purchases.stats(organizationId, ofAny, signal, client);
+  const { result } = await purchaseStats(purchases, organizationId, ofAny, signal, client);
   const stored = result.groups.map(({ key }) => key);
   const unknown = currency.find((text) => !stored.includes(text));
   if (unknown === undefined) return;

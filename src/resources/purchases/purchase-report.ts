@@ -243,7 +243,7 @@ function refusalOf(error: unknown, { groupBy, measures }: PurchaseReportQuery): 
 
 function responseOf(
   report: PurchaseReport,
-  { measures, groupBy }: PurchaseReportQuery,
+  { measures }: PurchaseReportQuery,
   timezone: string,
 ): ReportResponse {
   const valuesOf = (values: readonly bigint[]) =>
@@ -256,7 +256,7 @@ function responseOf(
     object: 'purchase_report',
     timezone,
     measures: [...measures],
-    group_by: [...groupBy],
+    group_by: [...report.groupBy],
     period: periodOf(report.period),
     compared_period: report.comparedPeriod && periodOf(report.comparedPeriod),
     currency: report.currency,
@@ -264,7 +264,7 @@ function responseOf(
     totals: amounts(report.totals),
     rows: report.rows.map((row) => ({
       ...Object.fromEntries(
-        groupBy.map((name, index) => [name, dimensionOf(name, row.keys[index] ?? null)]),
+        report.groupBy.map((name, index) => [name, dimensionOf(name, row.keys[index] ?? null)]),
       ),
       ...amounts(row),
     })),

@@ -8,6 +8,7 @@ import {
 } from '../../domain/period.ts';
 import type { PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { purchaseTimeSeries as readTimeSeries } from '../../domain/purchase-stats.ts';
 import type { ResponseTable } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import { dateTime, named } from '../../http/response/wire.ts';
@@ -89,11 +90,15 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
       const timeZone = timezone === 'UTC' ? undefined : timezone;
       const filters = await readFilters(request);
       const seriesQuery = { filters, interval, groupBy, groupLimit, timeZone, weekStart };
-      const { result, ...shown } = await purchases
-        .timeSeries(organizationId, seriesQuery, signal, client)
-        .catch((error: unknown) => {
-          throw error instanceof TooManyPeriodsError ? tooManyPeriods(interval, error) : error;
-        });
+      const { result, ...shown } = await readTimeSeries(
+        purchases,
+        organizationId,
+        seriesQuery,
+        signal,
+        client,
+      ).catch((error: unknown) => {
+        throw error instanceof TooManyPeriodsError ? tooManyPeriods(interval, error) : error;
+      });
       const calendar = { interval: result.interval, timeZone, weekStart };
       const isComplete = await completeness(calendar, result, filters, shown.asOf);
       return {

@@ -94,8 +94,6 @@ function delegateTo(engines: ReadonlyMap<bigint, Opened>): PurchaseEngine {
     return {
       list: (id, ...query) => of(id).list(id, ...query),
       get: (id, ...query) => of(id).get(id, ...query),
-      stats: (id, ...query) => of(id).stats(id, ...query),
-      timeSeries: (id, ...query) => of(id).timeSeries(id, ...query),
       report: (id, ...query) => of(id).report(id, ...query),
       cohorts: (id, ...query) => of(id).cohorts(id, ...query),
       export: (id, ...query) => of(id).export(id, ...query),

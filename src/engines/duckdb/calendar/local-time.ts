@@ -1,6 +1,11 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant } from '../../../domain/instant.ts';
-import { type Interval, intervalLengths, isOfMonths } from '../../../domain/period.ts';
+import {
+  type Interval,
+  intervalLengths,
+  intervalMonths,
+  isOfMonths,
+} from '../../../domain/period.ts';
 import type { ZoneOffset } from '../../../domain/time-zone.ts';
 import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import {
@@ -36,20 +41,20 @@ export function localUnits(
 }
 
 /**
- * The period of an interval (`keyOf` in domain/period.ts), as SQL: whole units of local time, and the
- * first day of a month, quarter or year. By month and year of each row, a series by month took twice the time.
+ * Whole units of local time, or the first day of a month, quarter or year, as SQL. By month and year of each row,
+ * a series by month took twice the time.
  */
-export function localPeriod(
-  interval: Interval,
-  offsets: readonly ZoneOffset[],
-  quarter?: Sql,
-): Sql {
+export function firstDayOf(interval: Interval, offsets: readonly ZoneOffset[], quarter?: Sql): Sql {
   const units = localUnits(offsets, unitOf(interval), quarter);
   if (!isOfMonths(interval)) return units;
   const date = sql`(date '0001-01-01' + ${units})`;
   const dayOfPeriod = interval === 'month' ? sql`day(${date})` : dayOf[interval](date);
   return sql`(${units} - ${dayOfPeriod} + 1)::integer`;
 }
+
+/** The key (domain/period.ts) of the months that begin with a day. */
+export const monthsOf = (interval: keyof typeof intervalMonths, day: Sql): Sql => sql`
+  (datediff('month', date '0001-01-01', date '0001-01-01' + ${day}) // ${raw(String(intervalMonths[interval]))})`;
 
 /** The position of a date in its quarter or year, from 1. */
 const dayOf = {

@@ -15,7 +15,7 @@ import {
   quarterHourOf,
 } from '../../../purchase-store/format/quarter-hours.ts';
 import type { TimeBounds } from '../serving/generation.ts';
-import { areInQuarterHours, localPeriod } from './local-time.ts';
+import { areInQuarterHours, firstDayOf, monthsOf } from './local-time.ts';
 
 /**
  * Tables with the period of each quarter of an hour, in a database in memory that the queries of an
@@ -35,7 +35,7 @@ export type SharedPeriodTables = {
 export type PeriodTables = {
   /**
    * The table of a calendar's periods, as SQL, with all quarters of an hour within the bounds. Its columns
-   * are that of `creationQuarter`, `period` (domain/period.ts) and `period_begin`, the first quarter of the
+   * are that of `creationQuarter`, `period`, a key of domain/period.ts, and `period_begin`, the first quarter of the
    * period. Null if arithmetic takes less time for this number of purchases within the bounds, if periods do
    * not consist of quarters or are not in the order of time, and if the transaction does not see the table.
    */
@@ -56,18 +56,9 @@ type Table = Quarters & { readonly name: string };
 const catalog = 'period_tables';
 const { name: quarterColumn } = creationQuarter;
 
-/**
- * Joins purchases with the period of their quarter of an hour, and with `first_quarter`. A purchase is its
- * customer's first one since the quarter `since` in its period if the previous one is before `first_quarter`.
- * The previous quarter of a purchase without a previous one may be within its period (previous-purchases.ts).
- */
-export const joinPeriods = (table: Sql, since = 0): Sql =>
-  sql`join (
-      select *, greatest(period_begin, ${raw(String(since))}) as first_quarter from ${table}
-    ) as period_of_quarter using (${raw(quarterColumn)})`;
-
-/** `previous` is the quarter of an hour of the customer's previous purchase. */
-export const isFirstInPeriod = (previous: Sql): Sql => sql`${previous} < first_quarter`;
+/** Joins purchases with the period of their quarter of an hour. */
+export const joinPeriods = (table: Sql): Sql =>
+  sql`join ${table} as period_of_quarter using (${raw(quarterColumn)})`;
 
 export function createPeriodTables(
   instance: DuckDBInstance,
@@ -95,7 +86,9 @@ export function createPeriodTables(
     const offsets = await periodOffsets(calendar, since, last);
     if (!areInQuarterHours(offsets) || !arePeriodsInOrder(calendar.interval, offsets)) return null;
     const table = { name: known?.name ?? `${catalog}.period_${tables.size}`, from, until };
-    await create(instance, table, localPeriod(calendar.interval, offsets, raw('quarter')));
+    const begin = firstDayOf(calendar.interval, offsets, raw('quarter'));
+    const { interval } = calendar;
+    await create(instance, table, isOfMonths(interval) ? monthsOf(interval, begin) : begin);
     tables.set(key, table);
     return table;
   };
@@ -164,7 +157,7 @@ async function create(
     attach if not exists ':memory:' as ${catalog};
     create or replace table ${name} as
     with quarters as materialized (
-      select quarter::integer as ${quarterColumn}, ${period.text} as period
+      select quarter as ${quarterColumn}, (${period.text})::integer as period
       from (select quarter::integer as quarter from range(${from}, ${until}) as numbers(quarter))
     )
     select ${quarterColumn}, period, period_begin

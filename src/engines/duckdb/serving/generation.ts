@@ -1,11 +1,10 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import type { PaymentStatus } from '../../../domain/purchase.ts';
-import type { PurchaseSums, PurchaseTotals } from '../../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { type Applied, emptyBase, readApplied } from '../../../purchase-store/delta/delta.ts';
+import type { Dictionary } from '../../../purchase-store/format/layout.ts';
 import { creationQuarter } from '../../../purchase-store/format/quarter-hours.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
 import {
@@ -23,40 +22,27 @@ export type Generation = {
   readonly ofBase: BaseCache;
   /** The delta has no row but the placeholder. */
   readonly isUnchanged: boolean;
-  /** The sums of all purchases; null before the first query for them. */
-  sums: SumsByCurrency | null;
-  /** The unfiltered totals; null before the first query for them. */
-  totals: PurchaseTotals | null;
+  /** At least the number of purchases that were changed or added since the base. */
+  readonly changes: number;
+  /** At least the number of keys of a dictionary, with that of a missing value. */
+  readonly keyCounts: (dictionary: Dictionary) => number;
+  /** Whether the table `purchase_before` (customers-before.ts) has all customers of the delta. */
+  readonly before: 'outdated' | 'complete' | 'too many';
 };
-
-/** Sums by the key of the currency. All but the first currencies share an entry (currencies.ts). */
-export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
 
 /** Values that queries have read from a base, for all generations that share it. Null before that. */
 export type BaseCache = {
   readonly labels: FileLabels;
   /** The quarter of the earliest purchase; null without purchases, and before a generation is created. */
   firstQuarter: number | null;
-  sums: SumsByCurrency | null;
-  customers: BaseCustomers | null;
-  /** The numbers of customers with a purchase of a payment status, or of any (undefined). */
-  readonly customersOf: Map<PaymentStatus | undefined, bigint>;
-};
-
-/** The customers that a base knows. */
-export type BaseCustomers = {
-  /** The greatest key of a customer; -1 without customers. */
-  readonly greatestKey: number;
-  /** Some customers of the dictionary have no purchase in the base. */
-  readonly hasUnused: boolean;
+  /** The numbers of purchases by the key of their currency. */
+  currencies: ReadonlyMap<number, number> | null;
 };
 
 export const createBaseCache = (shortcuts: Shortcuts): BaseCache => ({
   labels: createFileLabels(shortcuts),
   firstQuarter: null,
-  sums: null,
-  customers: null,
-  customersOf: new Map(),
+  currencies: null,
 });
 
 /** Bounds of all purchases. */
@@ -84,14 +70,10 @@ export async function createGeneration(
   const summary = await readBaseSummary(connection, catalogs, ofBase);
   const labels = createLabelCache(catalogs, shortcuts, ofBase.labels);
   const generation = {
-    catalogs,
-    labels,
-    summary,
-    ofBase,
-    isUnchanged: true,
-    sums: null,
-    totals: null,
-  };
+    ...{ catalogs, labels, summary, ofBase, isUnchanged: true, changes: 0 },
+    keyCounts: () => 0,
+    before: 'outdated',
+  } as const;
   return nextGeneration(generation, applied ?? (await readApplied(connection, catalogs)));
 }
 
@@ -121,9 +103,10 @@ async function readBaseSummary(
 
 /** The generation after changes. It shares the labels, which never change. */
 export function nextGeneration(
-  { catalogs, labels, ofBase, summary, isUnchanged }: Generation,
-  { purchases, instants }: Applied,
+  { catalogs, labels, ofBase, summary, isUnchanged, before, ...known }: Generation,
+  { purchases, instants, changes, nextKeys }: Applied,
 ): Generation {
+  const counts = new Map([...nextKeys].map(([{ name }, next]) => [name, next]));
   let { first, last, isEmpty } = summary;
   for (const instant of instants) {
     if (isEmpty || instant < first) first = instant;
@@ -132,8 +115,11 @@ export function nextGeneration(
   }
   const changed = { purchases: summary.purchases + purchases, first, last, isEmpty };
   return {
-    ...{ catalogs, labels, ofBase, sums: null, totals: null },
+    ...{ catalogs, labels, ofBase },
     summary: changed,
+    changes: known.changes + changes,
+    keyCounts: ({ name }) => counts.get(name) ?? 0,
+    before: before === 'too many' ? before : 'outdated',
     isUnchanged: isUnchanged && purchases === 0 && instants.length === 0,
   };
 }

@@ -49,8 +49,8 @@ export type Lease = {
 export type UseOptions = {
   /** Whether pending changes affect the result. Without it, `work` waits until they are applied. */
   readonly isAffectedBy?: (changed: readonly ChangedPurchase[]) => boolean;
-  /** Whether `work` reads the table `previous_change`, which is then up to date. */
-  readonly readsFirsts?: (generation: Generation) => boolean;
+  /** Whether `work` reads the table `purchase_before`, which is then up to date. */
+  readonly readsBefore?: (generation: Generation) => boolean;
 };
 
 type ServedOrganizationOptions = {
@@ -211,7 +211,7 @@ export class ServedOrganization {
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    { isAffectedBy, readsFirsts = () => false }: UseOptions = {},
+    { isAffectedBy, readsBefore = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
     let found = await this.#findApplied(source, isAffectedBy);
     // An eviction may have closed the files before they are held.
@@ -235,9 +235,9 @@ export class ServedOrganization {
     const release = hold();
     try {
       let version = await opened.begin(connection, found.instant);
-      while (!version.hasPreviousChanges && readsFirsts(version.generation)) {
+      while (version.generation.before === 'outdated' && readsBefore(version.generation)) {
         await connection.run('commit');
-        await this.#change(opened, () => opened.updatePreviousChanges());
+        await this.#change(opened, () => opened.updateCustomersBefore());
         version = await opened.begin(connection, found.instant);
       }
       const result = await runWith(version);

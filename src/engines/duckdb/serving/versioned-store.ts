@@ -13,8 +13,6 @@ export type SharedBase = { readonly descriptor: number | null; readonly cache: B
 export type Version = {
   readonly generation: Generation;
   readonly instant: TickInstant;
-  /** The delta's table `previous_change` has been updated. */
-  readonly hasPreviousChanges: boolean;
   /** The part of the log that the delta shows. */
   readonly part: LogPart;
 };
@@ -22,6 +20,7 @@ export type Version = {
 /** The memory of a store without changes, and of a record besides its text: measured with 300 stores. */
 const storeBytes = 300_000;
 const recordBytes = 430;
+const purchaseBeforeBytes = 150;
 
 /** An organization's open files, and the version that its queries see. */
 export class VersionedStore {
@@ -36,6 +35,8 @@ export class VersionedStore {
   #committing: Promise<void> | null = null;
   #changing: Promise<void> | null = null;
   #users = 0;
+  /** The rows of the table `purchase_before`. */
+  #purchasesBefore = 0;
   #isRetired = false;
 
   constructor(
@@ -47,7 +48,7 @@ export class VersionedStore {
     this.#instance = instance;
     this.store = store;
     this.stamp = stamp;
-    this.#version = { ...version, part: store.part(), hasPreviousChanges: false };
+    this.#version = { ...version, part: store.part() };
   }
 
   get isInUse(): boolean {
@@ -57,7 +58,9 @@ export class VersionedStore {
   /** About the bytes that the store takes. */
   get weight(): number {
     const { records, position } = this.store.part();
-    return storeBytes + records * recordBytes + position;
+    return (
+      storeBytes + records * recordBytes + position + this.#purchasesBefore * purchaseBeforeBytes
+    );
   }
 
   filesOf({ part: { lines, position }, instant: { asOf } }: Version): StoreFiles {
@@ -102,15 +105,17 @@ export class VersionedStore {
     await this.#commit(async (connection, beforeCommit) => {
       const applied = await this.store.apply(connection, pending, beforeCommit);
       const generation = nextGeneration(this.#version.generation, applied);
-      return { generation, instant, part: this.store.part(), hasPreviousChanges: false };
+      return { generation, instant, part: this.store.part() };
     });
   }
 
-  /** Updates the table `previous_change` in one transaction. */
-  async updatePreviousChanges(): Promise<void> {
+  /** Updates the table `purchase_before` in one transaction. */
+  async updateCustomersBefore(): Promise<void> {
     await this.#commit(async (connection, beforeCommit) => {
-      await this.store.updatePreviousChanges(connection, beforeCommit);
-      return { ...this.#version, hasPreviousChanges: true };
+      const purchases = await this.store.updateCustomersBefore(connection, beforeCommit);
+      this.#purchasesBefore = purchases ?? 0;
+      const before = purchases === null ? 'too many' : 'complete';
+      return { ...this.#version, generation: { ...this.#version.generation, before } };
     });
   }
 

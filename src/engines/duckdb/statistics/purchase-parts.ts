@@ -1,127 +1,160 @@
-import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
-import { queryRows } from '../../../duckdb/connection.ts';
 import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
-import {
-  previousQuarterNames,
-  previousQuarters,
-} from '../../../purchase-store/format/previous-purchases.ts';
-import type { Dialect, Part } from '../../report/statement.ts';
-import { purchasesMatching } from '../filters.ts';
+import { emptyBase } from '../../../purchase-store/delta/delta.ts';
+import { countedColumns, customerDictionary } from '../../../purchase-store/format/layout.ts';
+import { previousQuarters } from '../../../purchase-store/format/previous-purchases.ts';
+import type { Part } from '../../report/statement.ts';
 import type { Generation } from '../serving/generation.ts';
 
-export const dialect: Dialect = {
-  customer: 'customer_key',
-  wide: (integer) => sql`${integer}::hugeint`,
-  sum: (column) => sql`sum(${column})`,
-  quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
-  inByteOrder: (text) => text,
-};
-
-/** What a query needs beyond the columns of rows of sign -1. */
+/** What a query needs of its purchases. */
 export type Needs = {
-  /** `is_first`: the purchase is its customer's first one with the payment statuses of the filters. */
-  readonly firsts: boolean;
-  /** Distinct customers: each customer's purchases are in parts of their own. */
+  /** Sums that need all purchases of a customer before and after changes, or columns that superseded rows lack. */
   readonly customers: boolean;
-  /** Columns that rows of sign -1 lack. */
-  readonly allColumns: boolean;
+  /** The first purchases of customers with the payment statuses of the filters. */
+  readonly firsts: boolean;
+  /** The most groups in which customers are counted. */
+  readonly groups: number;
+  /** The groups are periods alone. */
+  readonly periods?: GroupedPeriods | undefined;
 };
 
-export type PurchasePart = Pick<Part, 'sign' | 'purchases'> & {
-  /** The column with the quarter of an hour of the customer's previous purchase; of parts that have it. */
-  readonly previous?: string;
+export type GroupedPeriods = {
+  /** The period of a purchase begins after a quarter of an hour. */
+  readonly beginsAfter: (quarter: Sql) => Sql;
+  /** A condition of the purchases of the period that the range cuts; null without a bound. */
+  readonly isCut: Sql | null;
 };
+
+/** Conditions on the purchases of a version. */
+export type Conditions = {
+  readonly matching: Sql;
+  /** The purchases among which a first one is found. */
+  readonly counted: Sql;
+};
+
+/** Whether parts read the table `purchase_before`. */
+export const needsBefore = ({ isUnchanged, catalogs }: Generation): boolean =>
+  !isUnchanged && catalogs.base !== emptyBase;
 
 /**
- * The current purchases as parts whose sums add up: those of the base, without the changed ones as they
- * were, and with these as they are. If a query needs first purchases, the changed ones are all purchases of
- * the customers of changed purchases: then also numbers of customers, and of first purchases, add up.
+ * The current purchases as parts: those of the base, and the rows by which others differ. These are the changes
+ * alone if sums add up, and otherwise all purchases of the customers with changes, before and after.
  */
-export async function purchaseParts(
-  connection: DuckDBConnection,
+export function purchaseParts(
   generation: Generation,
   filters: PurchaseFilters,
-  { firsts, customers, allColumns }: Needs,
+  { matching, counted }: Conditions,
+  needs: Needs,
   shortcuts: Shortcuts,
-): Promise<PurchasePart[]> {
-  const { base, delta } = generation.catalogs;
-  const ofBase = sql`${raw(base)}.purchase`;
-  const change = sql`${raw(delta)}.change`;
-  const [changed] = await queryRows(
-    connection,
-    sql`select count(*) from ${change} where sign <> 0`,
-  );
-  const changes = Number(changed?.[0]);
-  const hasChanges = changes > 0;
-  const areInParts = changes <= shortcuts.maxChangesInParts;
-  if (areInParts && !firsts && !customers && !allColumns) {
-    if (!hasChanges) return [{ sign: 1, purchases: ofBase }];
-    return [
-      { sign: 1, purchases: ofBase },
-      { sign: -1, purchases: sql`(select * from ${change} where sign < 0)` },
-      { sign: 1, purchases: sql`(select * from ${change} where sign > 0)` },
-    ];
+): Part[] {
+  const { catalogs, isUnchanged, before } = generation;
+  const change = raw(`${catalogs.delta}.change`);
+  const of = (purchases: Sql, condition = matching): Part => {
+    const all = { purchases: sql`${purchases} as purchase`, condition };
+    return needs.firsts ? withFirsts(all, purchases, counted, false) : all;
+  };
+  if (catalogs.base === emptyBase) {
+    return [of(sql`(select * from ${change} where sign > 0)`)];
   }
-  const superseded = sql`(select id from ${change} where sign < 0)`;
-  const added = sql`select * exclude (sign) from ${change} where sign > 0`;
-  const touched = sql`semi join (select customer_key from ${change} where sign <> 0) using (customer_key)`;
-  const current = (customers: Sql) => sql`(
-    select * exclude (${raw(previousQuarterNames)}) from ${ofBase} ${customers}
-    anti join ${superseded} as superseded using (id)
-    union all
-    ${added}
+  const base = raw(`${catalogs.base}.purchase`);
+  const previous = previousIn(filters, generation, shortcuts);
+  const isFirst = previous === null ? null : firstOf(generation, previous);
+  const ofBase = {
+    ...(needs.firsts && isFirst === null
+      ? of(base)
+      : { purchases: sql`${base} as purchase`, condition: matching }),
+    ...(isFirst === null ? {} : { isFirst }),
+    ...countsOfCustomers(generation, { base, matching, previous, needs }, shortcuts),
+  };
+  if (isUnchanged) return [ofBase];
+  if (!needs.customers && !needs.firsts) {
+    const changes = { purchases: sql`${change} as purchase`, isSigned: true };
+    return [ofBase, { ...changes, condition: sql`sign <> 0 and ${matching}` }];
+  }
+  const columns = raw(countedColumns);
+  const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
+  const added = sql`select 1 as sign, ${columns} from ${change} where sign > 0`;
+  if (before !== 'complete') {
+    return [of(sql`(select 1 as sign, ${columns} from ${base} ${superseded} union all ${added})`)];
+  }
+  const ofCustomers = raw(`${catalogs.delta}.purchase_before`);
+  const signed = sql`(
+    select -1 as sign, * from ${ofCustomers}
+    union all select 1, * from ${ofCustomers} ${superseded}
+    union all ${added}
   )`;
-  const isFirst = firstOfBase(generation, filters, shortcuts);
-  // Distinct customers alone: by campaign, parts took a third more processor time than the anti join.
-  if (!areInParts || (firsts ? isFirst === null : hasChanges)) {
-    const all = current(empty);
-    const purchases = firsts ? await withFirsts(connection, generation, filters, all) : all;
-    return [{ sign: 1, purchases }];
-  }
-  const before = sql`(select *, ${isFirst ?? sql`false`} as is_first from ${ofBase})`;
-  const { name: previous } = previousOf(filters);
-  if (!hasChanges) return [{ sign: 1, purchases: before, previous }];
+  const changed = { purchases: sql`${signed} as purchase`, condition: matching };
   return [
-    { sign: 1, purchases: before, previous },
-    { sign: -1, purchases: sql`(select * from ${before} as purchase ${touched})`, previous },
-    {
-      sign: 1,
-      purchases: await withFirsts(connection, generation, filters, current(touched)),
-    },
+    ofBase,
+    { ...(needs.firsts ? withFirsts(changed, signed, counted, true) : changed), isSigned: true },
   ];
 }
 
-/** A condition on purchases of the base; null if its columns do not tell first purchases. */
-function firstOfBase(
-  { ofBase, summary }: Generation,
+/** The column with the quarter of an hour of a customer's previous purchase with these payment statuses. */
+function previousIn(
   { paymentStatuses = [] }: PurchaseFilters,
+  { summary }: Generation,
   { minPurchasesForStoredFirsts }: Shortcuts,
 ): Sql | null {
-  if (summary.purchases < minPurchasesForStoredFirsts) return null;
-  if (ofBase.firstQuarter === null) return sql`false`;
-  if (paymentStatuses.length > 1) return null;
-  return raw(`${previousOf({ paymentStatuses }).name} < ${ofBase.firstQuarter}`);
+  if (summary.purchases < minPurchasesForStoredFirsts || paymentStatuses.length > 1) return null;
+  const { ofAny, ofStatus } = previousQuarters;
+  return raw((paymentStatuses.length === 0 ? ofAny : ofStatus).name);
 }
 
-const previousOf = ({ paymentStatuses = [] }: PurchaseFilters) =>
-  paymentStatuses.length === 0 ? previousQuarters.ofAny : previousQuarters.ofStatus;
+const firstOf = ({ ofBase: { firstQuarter } }: Generation, previous: Sql): Sql =>
+  firstQuarter === null ? sql`false` : sql`${previous} < ${raw(String(firstQuarter))}`;
 
-/** `purchases` with `is_first`. DuckDB's window functions are not safe with several threads. */
-async function withFirsts(
-  connection: DuckDBConnection,
-  { labels }: Generation,
-  { paymentStatuses }: PurchaseFilters,
-  purchases: Sql,
-): Promise<Sql> {
-  const counted = (await purchasesMatching(connection, labels, { paymentStatuses })) ?? sql`false`;
-  return sql`(
-    select purchase.*, coalesce(purchase.id = first.id, false) as is_first
-    from ${purchases} as purchase
-    left join (
-      select customer_key, arg_min(id, {instant: created_at, id: id}) as id
-      from ${purchases} as counted where ${counted} group by customer_key
-    ) as first using (customer_key)
+/** `purchases` with the first ones of their customers, of each sign. DuckDB's window functions are not safe. */
+function withFirsts(part: Part, purchases: Sql, counted: Sql, isSigned: boolean): Part {
+  const keys = raw(isSigned ? 'sign, customer_key' : 'customer_key');
+  return {
+    ...part,
+    isFirst: sql`(purchase.id = first_id) is true`,
+    purchases: sql`
+      ${purchases} as purchase
+      left join (
+        select ${keys}, arg_min(id, {instant: created_at, id: id}) as first_id
+        from ${purchases} as counted where ${counted} group by ${keys}
+      ) as first using (${keys})`,
+  };
+}
+
+type OfBase = {
+  readonly base: Sql;
+  readonly matching: Sql;
+  readonly previous: Sql | null;
+  readonly needs: Needs;
+};
+
+/**
+ * Counts customers by a bit for each key, if these take little memory. In periods, a customer counts with the
+ * purchase whose previous one is of an earlier period; only the period that a range cuts has bits. All matching
+ * purchases are grouped by their customers in less time.
+ */
+function countsOfCustomers(
+  generation: Generation,
+  { base, matching, previous, needs: { groups, periods } }: OfBase,
+  { maxBitmapBytes }: Shortcuts,
+): Pick<Part, 'countCustomers' | 'allCustomers'> {
+  const customers = generation.keyCounts(customerDictionary);
+  if (customers === 0 || maxBitmapBytes === 0) return {};
+  const allCustomers = sql`(
+    select count(*) from (select customer_key from ${base} where ${matching} group by customer_key)
   )`;
+  const greatest = raw(String(customers - 1));
+  const bits = (condition: Sql) =>
+    sql`coalesce(bit_count(bitstring_agg(customer_key, 0, ${greatest}) filter (${condition})), 0)`;
+  if (periods !== undefined && previous !== null) {
+    const { beginsAfter, isCut } = periods;
+    const isFirst = sql`(${beginsAfter(previous)} or ${firstOf(generation, previous)})`;
+    const countCustomers = (condition: Sql | null) => {
+      if (condition !== null) return bits(condition);
+      if (isCut === null) return sql`sum(${isFirst}::integer)`;
+      return sql`sum((${isFirst} and not ${isCut})::integer) + ${bits(isCut)}`;
+    };
+    return { countCustomers, allCustomers };
+  }
+  if ((groups * customers) / 8 > maxBitmapBytes) return { allCustomers };
+  return { countCustomers: (condition) => bits(condition ?? sql`true`), allCustomers };
 }

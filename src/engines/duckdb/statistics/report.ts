@@ -1,48 +1,50 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import { type PeriodCalendar, type PeriodRange, periodKeyAt } from '../../../domain/period.ts';
 import {
-  intervalLengths,
-  intervalMonths,
-  isOfMonths,
-  type LocalCalendar,
-  type PeriodCalendar,
-  periodOffsets,
-} from '../../../domain/period.ts';
-import type { PurchaseTotals } from '../../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
-import { labelOfDimension } from '../../../domain/purchase-query.ts';
-import type {
-  PeriodDimension,
-  PurchaseCohorts,
-  PurchaseCohortsQuery,
-  PurchaseReport,
-  PurchaseReportQuery,
+  isUnfiltered,
+  type LabelDimension,
+  labelOfDimension,
+  type PurchaseFilters,
+} from '../../../domain/purchase-query.ts';
+import {
+  isPeriodDimension,
+  type PurchaseCohorts,
+  type PurchaseCohortsQuery,
+  type PurchaseReport,
+  type PurchaseReportQuery,
 } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
-import { shortcutSettings } from '../../../duckdb/shortcuts.ts';
-import {
-  customerDictionary,
-  labelDictionary,
-  labelKey,
-  noLabel,
-} from '../../../purchase-store/format/layout.ts';
-import { dictionaryEntries } from '../../../purchase-store/format/relations.ts';
-import { type CohortSource, purchaseCohorts as cohorts } from '../../report/cohorts.ts';
-import { type DimensionSource, dimensionOf, needsFirsts } from '../../report/dimensions.ts';
+import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
+import { purchaseCohorts as cohorts } from '../../report/cohorts.ts';
+import { dimensionOf, needsFirsts } from '../../report/dimensions.ts';
 import { purchaseReport as report } from '../../report/report.ts';
-import type { ReportReader, SideQuery } from '../../report/report-reader.ts';
-import type { DimensionSql, Side } from '../../report/statement.ts';
-import { localPeriod, localUnits, unitKey, unitOf } from '../calendar/local-time.ts';
-import { isFirstInPeriod, joinPeriods } from '../calendar/period-tables.ts';
+import type { ReportSource, SideQuery } from '../../report/source.ts';
+import {
+  addsUp,
+  type Dialect,
+  isAmount,
+  readsStatement,
+  type Side,
+  sumsOf,
+} from '../../report/statement.ts';
 import { purchasesMatching } from '../filters.ts';
-import type { QueryContext } from '../query-context.ts';
-import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
-import { dialect, purchaseParts } from './purchase-parts.ts';
-import { requireFewGroups } from './report-size.ts';
-import { purchaseStats } from './stats.ts';
-import { readPeriodRange } from './time-series.ts';
+import type { QueryContext, Reading } from '../query-context.ts';
+import { type Generation, timeBounds } from '../serving/generation.ts';
+import { knownCurrencies } from './currencies.ts';
+import { dimensionsOf, type JoinedDimension, labelSql, periodSql } from './dimensions.ts';
+import { groupsOf, requireFewGroups } from './group-counts.ts';
+import { type GroupedPeriods, purchaseParts } from './purchase-parts.ts';
 
-/** Reads a report. Statistics compute the totals that they have as well. */
+const dialect: Dialect = {
+  customer: 'customer_key',
+  count: raw('count(*)'),
+  wide: (integer) => sql`${integer}::hugeint`,
+  sum: (column) => sql`sum(${column})`,
+  quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
+  inByteOrder: (text) => text,
+};
+
 export async function purchaseReport(
   connection: DuckDBConnection,
   generation: Generation,
@@ -50,23 +52,29 @@ export async function purchaseReport(
   context: QueryContext,
   asOf: bigint,
 ): Promise<PurchaseReport> {
-  const reader: ReportReader = {
+  const reading = { connection, generation, context };
+  const currencies = await knownCurrencies(connection, generation);
+  const source: ReportSource = {
     dialect,
-    totals: totalsOf(connection, generation, context),
     bounds: async (filters) => {
       if (generation.summary.isEmpty) return null;
       const { since, until } = timeBounds(generation.summary, filters);
       return { first: since, last: until };
     },
-    range: (calendar, filters) =>
-      readPeriodRange(connection, generation, calendar, filters, context),
-    side: (side) => sideOf(connection, generation, side, context),
+    range: (calendar, filters) => readRange(reading, calendar, filters),
+    hasFewGroups: (dimensions, filters) =>
+      !dimensions.includes('customer') &&
+      groupsOf(generation, dimensions, filters) <= context.shortcuts.maxGroupsInMemory,
+    requireFewGroups: (side) =>
+      requireFewGroups(generation, side, context.shortcuts.maxReportGroups),
+    side: (side) => sideOf(reading, side),
+    currencies,
+    readAll: (reads) => queryRows(connection, readsStatement(dialect, reads)),
     query: (statement) => queryRows(connection, statement),
   };
-  return report(reader, query, asOf);
+  return report(source, query, asOf);
 }
 
-/** Reads cohorts of customers. */
 export async function purchaseCohorts(
   connection: DuckDBConnection,
   generation: Generation,
@@ -74,157 +82,135 @@ export async function purchaseCohorts(
   context: QueryContext,
   asOf: bigint,
 ): Promise<PurchaseCohorts> {
-  const reader = {
+  const reading = { connection, generation, context };
+  const source = {
     dialect,
-    totals: totalsOf(connection, generation, context),
-    source: () => cohortSource(connection, generation, query, context),
+    currencies: await knownCurrencies(connection, generation),
+    purchases: () => cohortPurchases(reading, query),
     query: (statement: Sql) => queryRows(connection, statement),
   };
-  return cohorts(reader, query, asOf);
+  return cohorts(source, query, asOf);
 }
 
-async function cohortSource(
-  connection: DuckDBConnection,
-  generation: Generation,
+async function cohortPurchases(
+  reading: Reading,
   { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
-  context: QueryContext,
-): Promise<CohortSource> {
+) {
+  const { connection, generation, context } = reading;
   const { paymentStatuses, ...others } = filters;
-  const ofAll = { paymentStatuses };
-  const condition = await purchasesMatching(connection, generation.labels, ofAll);
+  const counted = await purchasesMatching(connection, generation.labels, { paymentStatuses });
   const isWon = await purchasesMatching(connection, generation.labels, others);
-  const period = await periodSql(generation, { interval, timeZone, weekStart }, ofAll, context);
-  const areFirstsCounted =
-    generation.summary.purchases >= context.shortcuts.minPurchasesForFirstsInCohorts;
-  const needs = { firsts: true, customers: true, allColumns: false };
+  const calendar = { interval, timeZone, weekStart };
+  const period = await periodSql(reading, calendar, { paymentStatuses });
+  const needs = { firsts: true, customers: true, groups: Number.POSITIVE_INFINITY };
   const parts =
-    condition === null || isWon === null
+    counted === null || isWon === null
       ? []
-      : await purchaseParts(connection, generation, filters, needs, context.shortcuts);
+      : purchaseParts(
+          generation,
+          filters,
+          { matching: counted, counted },
+          needs,
+          context.shortcuts,
+        );
+  const currency = labelSql(reading, 'currency');
   return {
     isWon: isWon ?? sql`false`,
     period,
-    group: groupBy === undefined ? null : labelSql(generation, labelOfDimension(groupBy)),
-    currency: labelSql(generation, 'currency'),
-    hasCurrency: raw(`${labelKey('currency')} <> ${noLabel}`),
-    parts: parts.map(({ sign, purchases, previous }) => ({
-      sign,
-      purchases: sql`${purchases} as purchase ${period.joined ?? empty}`,
-      condition: condition ?? sql`false`,
-      isFirstInPeriod:
-        previous === undefined || period.joined === undefined || !areFirstsCounted
-          ? undefined
-          : isFirstInPeriod(raw(previous)),
+    group: groupBy === undefined ? null : labelSql(reading, labelOfDimension(groupBy)),
+    currency: { ...currency, key: raw(`nullif(${labelKey('currency')}, ${noLabel})`) },
+    parts: parts.map((part) => ({
+      ...part,
+      purchases: sql`${part.purchases} ${period.joined ?? empty}`,
     })),
   };
 }
 
-const withoutFirsts = { minPurchasesForFirsts: shortcutSettings.minPurchasesForFirsts.off };
+const needsCustomersFor = ({ sums, dimensions }: Pick<SideQuery, 'sums' | 'dimensions'>): boolean =>
+  sums.some((name) => !addsUp(name) || isAmount(name)) || needsFirsts({ sums, dimensions });
 
-/** The table of first purchases is not brought up to date for a report. */
-const totalsOf =
-  (connection: DuckDBConnection, generation: Generation, context: QueryContext) =>
-  (filters: PurchaseFilters, counts = { customers: false }): Promise<PurchaseTotals> =>
-    purchaseStats(
-      connection,
-      generation,
-      { filters, groupLimit: 1 },
-      { ...context, shortcuts: { ...context.shortcuts, ...withoutFirsts } },
-      { sums: null, customerCount: counts.customers ? null : 0n },
-    );
+/** Whether a report needs all purchases of customers with changes, before and after. */
+export const needsCustomers = ({ measures, totals = [], groupBy }: PurchaseReportQuery): boolean =>
+  needsCustomersFor({
+    sums: sumsOf([...measures, ...totals]),
+    dimensions: groupBy.filter((dimension) => dimension !== 'auto'),
+  });
 
-async function sideOf(
-  connection: DuckDBConnection,
-  generation: Generation,
-  side: SideQuery,
-  context: QueryContext,
-): Promise<Side> {
-  const { filters, sums } = side;
-  await requireFewGroups(connection, generation, side, context.shortcuts.maxReportGroups);
-  const matching = await purchasesMatching(connection, generation.labels, filters);
-  const source = dimensionsOf(generation, side, context);
-  const read: JoinedDimension[] = await Promise.all(
-    side.dimensions.map((dimension) => dimensionOf(source, dimension, side)),
-  );
+async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
+  const { connection, generation, context } = reading;
+  const { filters, only } = side;
+  const { labels } = generation;
+  const matching = await purchasesMatching(connection, labels, filters);
+  const source = dimensionsOf(reading, side);
+  const read: JoinedDimension[] = [];
+  for (const dimension of side.dimensions) read.push(await dimensionOf(source, dimension, side));
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const needs = {
     firsts: needsFirsts(side),
-    customers: sums.customers,
-    allColumns: sums.amounts.length > 0,
+    customers: needsCustomersFor(side),
+    groups: groupsOf(generation, side.dimensions, filters),
+    periods: await periodsAlone(side, read),
   };
-  const parts = await purchaseParts(connection, generation, filters, needs, context.shortcuts);
+  const { paymentStatuses } = filters;
+  const conditions = {
+    matching: only === undefined ? matching : sql`${matching} and ${await isAmong(reading, side)}`,
+    counted: (await purchasesMatching(connection, labels, { paymentStatuses })) ?? sql`false`,
+  };
+  const parts = purchaseParts(generation, filters, conditions, needs, context.shortcuts);
   const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
   return {
     dimensions,
-    parts: parts.map(({ sign, purchases }) => ({
-      sign,
-      purchases: sql`${purchases} as purchase ${joined}`,
-      condition: matching,
-    })),
+    parts: parts.map((part) => ({ ...part, purchases: sql`${part.purchases} ${joined}` })),
   };
 }
 
-/** `joined` is a join of the tables of purchases, which the dimension needs. */
-type JoinedDimension = DimensionSql & { readonly joined?: Sql };
-
-const dimensionsOf = (
-  generation: Generation,
-  { filters, timeZone, weekStart }: LocalCalendar & Pick<SideQuery, 'filters'>,
-  context: QueryContext,
-): DimensionSource<JoinedDimension> => ({
-  period: (interval) => periodSql(generation, { interval, timeZone, weekStart }, filters, context),
-  async localUnits(unit) {
-    const { since, until } = timeBounds(generation.summary, filters);
-    const offsets = await periodOffsets({ interval: 'day', timeZone }, since, until);
-    return localUnits(offsets, intervalLengths[unit]);
-  },
-  label: (label) => labelSql(generation, label),
-  quotient: dialect.quotient,
-  customer: {
-    key: raw(customerDictionary.key),
-    shown: (key) => ({
-      join: sql`join ${dictionaryEntries(generation.catalogs, customerDictionary)} as customer
-        on customer.key = ${key}`,
-      value: raw('customer.id'),
-    }),
-  },
-});
-
-function labelSql(
-  { catalogs }: Generation,
-  label: ReturnType<typeof labelOfDimension>,
-): DimensionSql {
-  const entries = dictionaryEntries(catalogs, labelDictionary(label));
-  return {
-    key: raw(labelKey(label)),
-    isText: true,
-    shown: (key) => ({
-      join: sql`left join ${entries} as of_${raw(label)} on of_${raw(label)}.key = ${key}`,
-      value: raw(`of_${label}.value`),
-    }),
-  };
+/** Undefined if a customer's previous purchase with this payment status may not match. */
+async function periodsAlone(
+  { filters, dimensions, timeZone, weekStart, periodRows }: SideQuery,
+  [{ beginsAfter, key } = {} as JoinedDimension]: readonly JoinedDimension[],
+): Promise<GroupedPeriods | undefined> {
+  const [interval] = dimensions;
+  const { paymentStatuses: _, createdSince, createdUntil: __, ...others } = filters;
+  const isAlone = dimensions.length === 1 && periodRows === null && isUnfiltered(others);
+  if (!isAlone || beginsAfter === undefined || interval === undefined) return undefined;
+  if (createdSince === undefined || !isPeriodDimension(interval))
+    return { beginsAfter, isCut: null };
+  const cut = await periodKeyAt({ interval, timeZone, weekStart }, createdSince);
+  return { beginsAfter, isCut: sql`${key as Sql} = ${raw(String(cut))}` };
 }
 
-async function periodSql(
-  { summary, ofBase }: Generation,
-  calendar: PeriodCalendar & { readonly interval: PeriodDimension },
+/** A condition of purchases with one of the wanted values of the first dimension. */
+async function isAmong(
+  { connection, generation }: Reading,
+  { dimensions, only = [] }: SideQuery,
+): Promise<Sql> {
+  const label = labelOfDimension(dimensions[0] as LabelDimension);
+  const texts = only.filter((value) => value !== null);
+  const keys = await generation.labels.findKeys(connection, new Map([[label, texts]]));
+  const all = [...(keys.get(label) ?? []), ...(only.includes(null) ? [noLabel] : [])];
+  return all.length === 0 ? sql`false` : raw(`${labelKey(label)} in (${all.join(', ')})`);
+}
+
+async function readRange(
+  reading: Reading,
+  calendar: PeriodCalendar,
   filters: PurchaseFilters,
-  { periodTables, shortcuts }: QueryContext,
-): Promise<JoinedDimension> {
-  const { interval } = calendar;
-  const bounds = timeBounds(summary, filters);
-  const match = (period: Sql) =>
-    isOfMonths(interval)
-      ? sql`datediff('month', date '0001-01-01', date '0001-01-01' + ${period})
-          // ${raw(String(intervalMonths[interval]))}`
-      : period;
-  const table = await periodTables.covering(calendar, bounds, purchasesWithin(summary, bounds));
-  if (table !== null) {
-    const since = ofBase.firstQuarter ?? undefined;
-    return { key: raw('period'), match, joined: joinPeriods(table, since) };
-  }
-  const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
-  const period = localPeriod(interval, offsets);
-  return { key: unitKey(period, unitOf(interval), bounds, shortcuts), match };
+): Promise<PeriodRange | null> {
+  const { connection } = reading;
+  const sums = sumsOf([]);
+  const side = await sideOf(reading, {
+    ...{ ...calendar, filters, dimensions: [calendar.interval], sums, periodRows: null },
+  });
+  if (side.parts.length === 0) return null;
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select min(d0), max(d0) from (
+        select d0 from (${readsStatement(dialect, [{ side, sums }])})
+        group by d0 having sum(purchase_count) > 0
+      )`,
+  );
+  const [first, last] = row ?? [];
+  return first == null || last == null ? null : { first: Number(first), last: Number(last) };
 }
