@@ -7,7 +7,7 @@ import {
   withConnection,
 } from '../../src/postgres/connection/pool.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { unseenBy } from './changed-purchases.ts';
+import { changesSince } from './changed-purchases.ts';
 import { isTokenKnown } from './history-token.ts';
 import { isPrunedBeyond, whyOfOtherHistory } from './missing-changes.ts';
 import { readMapped, type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
@@ -40,8 +40,8 @@ export async function pollChangeLog(
       sql`
     select ${raw(snapshotColumns)},
       exists (
-        select from purchase_changes
-        where ${unseenBy(since.snapshot)} and organization_id % ${of}::bigint = ${number - 1}::bigint
+        select from ${changesSince(since.snapshot)} as changes
+        where organization_id % ${of}::bigint = ${number - 1}::bigint
       )
         or not ${isTokenKnown(sql`${since.token}::uuid`)}
         or ${isPrunedBeyond(sql`${since.snapshot}::pg_snapshot`)} as is_changed,
@@ -63,8 +63,8 @@ export async function countChanges(
   since: string,
 ): Promise<Map<bigint, number>> {
   const { rows } = await connection.query<{ organization_id: bigint; count: bigint }>(sql`
-    select organization_id, count(*) as count from purchase_changes
-    where ${unseenBy(since)} group by organization_id`);
+    select organization_id, count(*) as count
+    from ${changesSince(since)} as changes group by organization_id`);
   return new Map(rows.map(({ organization_id: id, count }) => [id, Number(count)]));
 }
 

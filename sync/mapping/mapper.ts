@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { mappingState } from '../../src/postgres/connection/claimed-instant.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { isContention } from '../../src/postgres/mapping/contention.ts';
 import { failureText } from '../../src/postgres/mapping/failure-text.ts';
+import { queuedEntries } from '../../src/postgres/mapping/queue.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { describeFailure, type Failure } from '../describe-failure.ts';
 import { every } from '../worker/timers.ts';
@@ -115,8 +117,8 @@ type State = { readonly isMapped: boolean; readonly isChanged: boolean };
 async function readState(database: Database): Promise<State> {
   const { rows } = await database.query<State>({
     name: 'read-mapping-state',
-    text: `select exists (select from mapping_state where copied_at is not null) as "isMapped",
-      exists (select from mapping_changes) as "isChanged"`,
+    text: `select exists (select from ${mappingState} as state where copied_at is not null) as "isMapped",
+      exists (select from ${queuedEntries} as queued) as "isChanged"`,
   });
   return rows[0] ?? { isMapped: false, isChanged: false };
 }

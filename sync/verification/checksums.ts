@@ -16,7 +16,7 @@ import {
   dictionaryEntries,
   type StoreCatalogs,
 } from '../../src/purchase-store/format/relations.ts';
-import { unseenBy } from '../capture/changed-purchases.ts';
+import { changesSince } from '../capture/changed-purchases.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**
@@ -124,8 +124,8 @@ export type UnchangedPurchases = { readonly organizationId: bigint; readonly sin
 export function changedSince({ organizationId, since }: UnchangedPurchases): Sql {
   return sql`
     select distinct purchase_id as id
-    from purchase_changes
-    where organization_id = ${organizationId} and ${unseenBy(since)}`;
+    from ${changesSince(since)} as changes
+    where organization_id = ${organizationId}`;
 }
 
 const unchangedIn = (range: PurchaseRange, { organizationId }: UnchangedPurchases): Sql => sql`

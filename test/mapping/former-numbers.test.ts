@@ -10,7 +10,8 @@ const before = `
   drop table if exists customer_numbers, purchase_numbers;
   drop function if exists keys_of_type;
   alter table mapping_state drop column if exists comparison_reason, drop column if exists comparison;
-  alter table mapping_changes drop column if exists reason;
+  alter table mapping_changes drop column if exists reason, drop column if exists transaction_id;
+  alter table mapping_state drop column if exists emptied_at, drop column if exists emptied_in, add primary key (is_singleton);
   delete from schema_migrations where version >= 11;`;
 /** As `apply` of that release has left it. */
 const applied = `

@@ -1,8 +1,15 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { microsecondsOf } from '../lists/instants.ts';
 
+/**
+ * SQL of the table mapping_state, for statements that run often. Each poll updates its row, and while a transaction
+ * holds a snapshot, vacuum removes no version of it. The index has the present version first.
+ */
+export const mappingState =
+  '(select ctid, * from mapping_state order by pg_snapshot_xmax(emptied_at) desc nulls last limit 1)';
+
 /** All commits before it are mapped (mapping/map-changes.ts); null without a mapping. */
-const mappedUntil = '(select as_of from mapping_state)';
+const mappedUntil = `(select as_of from ${mappingState} as state)`;
 /** The instants of other organizations are this much earlier at most while a mapping is behind. */
 const maxLag = `transaction_timestamp() - interval '1 second'`;
 
@@ -17,7 +24,7 @@ export const claimedInstant = microsecondsOf(
 
 /** SQL of the earlier instant that holds for mapped organizations; null if that is `claimedInstant`. */
 export const laggingInstant = microsecondsOf(
-  `(select as_of from mapping_state where as_of < ${maxLag})`,
+  `(select as_of from ${mappingState} as state where as_of < ${maxLag})`,
 );
 
 /**

@@ -74,8 +74,12 @@ export const createObjects = (
     database,
     async (connection) => {
       await inTransaction(connection, async () => {
+        // The table has at most one row, and no constraint for that (migration 014).
+        await connection.query(
+          `lock table mapping_held_deletions in share update exclusive mode;
+           insert into mapping_state select where not exists (select from mapping_state)`,
+        );
         await keepKeyTypes(connection, mapping);
-        await connection.query('insert into mapping_state default values on conflict do nothing');
       });
       return restoreTriggersBetweenWriters(connection, signal);
     },

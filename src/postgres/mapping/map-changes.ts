@@ -1,7 +1,10 @@
 import pg from 'pg';
+import { mappingState } from '../connection/claimed-instant.ts';
 import type { Connection } from '../connection/pool.ts';
+import { databaseIdentity } from '../connection/source-identity.ts';
 import { mapKeys } from './map-rows.ts';
 import type { MappedView, Mapping } from './mapping-definition.ts';
+import { deleteQueued, queuedEntries } from './queue.ts';
 import { describeChange, readStructure } from './structure.ts';
 import { keyFunctionName } from './trigger-function.ts';
 
@@ -45,11 +48,13 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
   const { rows } = await connection.query<Updated>(
     `update mapping_state as state
      set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
-       structure = case when is_complete then state.structure end, asked = asked + $2::boolean::int
+       structure = case when is_complete then state.structure end, asked = asked + $2::boolean::int,
+       emptied_at = pg_current_snapshot(), emptied_in = ${databaseIdentity}
      from (
-       select coalesce(structure = $1 and not $2::boolean, false) as is_complete, structure as before
-       from mapping_state
+       select coalesce(structure = $1 and not $2::boolean, false) as is_complete, structure as before, ctid
+       from ${mappingState} as present
      ) as now
+     where state.ctid = now.ctid
      returning is_complete as "isComplete", before, asked, transaction_timestamp() as at, problem,
        comparison_reason as reason`,
     [structure, isComparisonAskedFor],
@@ -76,14 +81,11 @@ const removed: Updated = {
 
 async function takeChanges(connection: Connection) {
   const { rows } = await connection.query<Logged>(
-    `with taken as (
-       delete from mapping_changes
-       where ctid = any (array(select ctid from mapping_changes where source is null limit $1))
-       returning view, key, reason
-     )
-     select view, key, null as source, left(reason, 200) as reason from taken group by view, key, 4
+    `with taken as (${deleteQueued('source is null limit $1')} returning view, key, reason)
+     select view, key, null as source, left(reason, 200) as reason, count(*)::int as entries
+     from taken group by view, key, 4
      union all
-     select distinct view, null, source, null from mapping_changes where source is not null`,
+     select distinct view, null, source, null, 0 from ${queuedEntries} as queued where source is not null`,
     [maxKeys],
   );
   const keys: Record<MappedView, Set<string>> = {
@@ -102,7 +104,7 @@ async function takeChanges(connection: Connection) {
       );
     } else for (const each of found) keys[view].add(each);
   }
-  if (rows.length > 0) {
+  if (rows.reduce((sum, { entries }) => sum + entries, 0) === maxKeys) {
     const rest = await connection.query('delete from mapping_changes where source is null');
     if ((rest.rowCount ?? 0) > 0) {
       isComparisonAskedFor = true;
@@ -126,6 +128,7 @@ type Logged = {
   readonly source: string | null;
   /** Why a comparison is asked for. Any role may have written it. */
   readonly reason: string | null;
+  readonly entries: number;
 };
 
 /**
@@ -140,9 +143,7 @@ async function findKeys(
   await connection.query('savepoint keys');
   try {
     const { rows } = await connection.query<{ key: string }>(
-      `with taken as (
-         delete from mapping_changes where view = $1 and source = $2 returning row
-       ),
+      `with taken as (${deleteQueued('view = $1 and source = $2')} returning row),
        numbered as (
          select row, sum(pg_column_size(row)) over (rows unbounded preceding) / $3 as batch from taken
        ),
@@ -162,9 +163,6 @@ async function findKeys(
     if (!isOfQuery) throw error;
   }
   await connection.query('rollback to savepoint keys');
-  await connection.query('delete from mapping_changes where view = $1 and source = $2', [
-    view,
-    source,
-  ]);
+  await connection.query(deleteQueued('view = $1 and source = $2'), [view, source]);
   return null;
 }

@@ -4,6 +4,7 @@ import type { TableRights } from '../connection/database-failure.ts';
 import type { Database } from '../connection/pool.ts';
 import { microsecondsOf } from '../lists/instants.ts';
 import type { MappedView } from './mapping-definition.ts';
+import { queuedEntries } from './queue.ts';
 
 /** What an operator sees of the mapping of a shop's own tables. It has keys of rows, and no other values. */
 export type MappingStatus = {
@@ -141,7 +142,7 @@ function secondsLeft(
 
 async function countPendingChanges(database: Database): Promise<number> {
   const { rows } = await database.query<{ changes: number }>(
-    'select count(*)::int as changes from (select from mapping_changes limit $1) as counted',
+    `select count(*)::int as changes from (select from ${queuedEntries} as queued limit $1) as counted`,
     [maxCounted],
   );
   return rows[0]?.changes ?? 0;

@@ -38,10 +38,13 @@ create index segments_by_search_grams on segments using gin (organization_id, se
   with (gin_pending_list_limit = 1024);
 alter index segments_by_search_grams alter column 2 set statistics 0;
 
--- After an import of millions of purchases, the file of the change log stays large although its entries
--- are deleted. Without indexes, each poll reads all of the file.
+-- After an import of millions of purchases, and while a transaction holds a snapshot, the files of the change
+-- log and of the queue of a mapping stay large although their entries are deleted. Without indexes, each poll
+-- reads all of the file. An index by transaction makes an insert of 500,000 entries 0.4 s longer.
 create index purchase_changes_by_transaction on purchase_changes (transaction_id);
 create index purchase_changes_by_token on purchase_changes (token) where token is not null;
+create index mapping_changes_by_transaction on mapping_changes (transaction_id);
+create index mapping_state_by_snapshot on mapping_state (pg_snapshot_xmax(emptied_at) desc nulls last);
 
 alter table customers add constraint customers_attributes_check check (jsonb_typeof(attributes) = 'object');
 alter table customers add constraint customers_default_address_check check (jsonb_typeof(default_address) = 'object');
