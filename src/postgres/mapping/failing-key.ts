@@ -1,8 +1,8 @@
 import pg from 'pg';
 import type { Connection } from '../connection/pool.ts';
 import { failureText } from './failure-text.ts';
+import { readSourceTables } from './source-tables.ts';
 import { keysFrom } from './trigger-function.ts';
-import { readSourceTables } from './triggers.ts';
 
 /**
  * Names a key of mapping_sources that Postgres cannot parse, as after its column was renamed, with the reason.

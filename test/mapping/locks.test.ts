@@ -1,0 +1,60 @@
+import { expect, onTestFinished } from 'vitest';
+import { createObjects } from '../../src/postgres/mapping/apply.ts';
+import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
+import { it as smallShop } from './small-shop.ts';
+
+// Locks of the shop's tables. Postgres cancels a statement of a deadlock, which must be none of the shop.
+
+const it = smallShop.extend('session', ({ database }) => async () => {
+  const connection = await database.pool.connect();
+  onTestFinished(async () => {
+    await connection.query('rollback');
+    connection.release();
+  });
+  return (text: string) => connection.query(text);
+});
+
+const waiting = `select count(*)::int as sessions from pg_stat_activity
+  where datname = current_database() and wait_event_type = 'Lock'`;
+
+it.for([
+  [
+    'creates',
+    'drop trigger map_inserted on store.clients; drop trigger map_inserted on store.orders',
+  ],
+  ['drops', `delete from mapping_sources`],
+])(
+  '%s triggers without locking one table while it waits for another',
+  async ([, statement], { start, query, session, database }) => {
+    await start();
+    const [first, second, third] = [await session(), await session(), await session()];
+    await query(statement as string);
+    await first('begin; insert into store.orders (id) values (1)');
+    await second(`begin; insert into store.clients (id) values ('a')`);
+    const restored = readMapping(database.pool).then((mapping) =>
+      createObjects(database.pool, mapping, new AbortController().signal),
+    );
+    restored.catch(() => {});
+    await expect.poll(() => query(waiting)).toEqual([{ sessions: 1 }]);
+    await second('commit');
+    // It waits for the table that the other session keeps, and the first one is complete.
+    await expect
+      .poll(
+        () =>
+          query(
+            `select tgrelid::regclass::text as name from pg_trigger where tgname = 'map_inserted' order by 1`,
+          ),
+        {
+          timeout: 20_000,
+        },
+      )
+      .toEqual(
+        statement?.startsWith('drop')
+          ? [{ name: 'store.clients' }, { name: 'store.emails' }]
+          : [{ name: 'store.orders' }],
+      );
+    await third(`set lock_timeout = '200ms'; insert into store.clients (id) values ('b')`);
+    await first('commit');
+    await restored;
+  },
+);
