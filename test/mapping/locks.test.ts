@@ -1,4 +1,5 @@
 import { expect, onTestFinished } from 'vitest';
+import { withConnection } from '../../src/postgres/connection/pool.ts';
 import { createObjects } from '../../src/postgres/mapping/apply.ts';
 import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { it as smallShop } from './small-shop.ts';
@@ -58,3 +59,36 @@ it.for([
     await restored;
   },
 );
+
+it('lets the shop lock the tables that the worker waits for', async ({
+  start,
+  query,
+  map,
+  session,
+  database,
+}) => {
+  await start();
+  await query(`insert into store.clients (id) values ('a')`);
+  const shop = await session();
+  await shop('begin; lock table store.orders in access exclusive mode');
+  const mapped = map();
+  mapped.catch(() => {});
+  // Beyond `deadlock_timeout`, the worker no longer finds the deadlock that the next statement makes.
+  const isOver = `select coalesce(max(now() - query_start) > interval '1.2 s', false) as "isOver"
+    from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  let looks = 0;
+  await expect
+    .poll(
+      async () => {
+        looks += 1;
+        return (await query(isOver))[0].isOver || looks > 40;
+      },
+      { timeout: 20_000, interval: 100 },
+    )
+    .toBe(true);
+  await shop('lock table store.clients in access exclusive mode; commit');
+  await mapped;
+  expect(
+    await withConnection(database.pool, () => query('select name from customers')),
+  ).toHaveLength(1);
+});
