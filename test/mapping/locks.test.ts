@@ -60,6 +60,19 @@ it.for([
   },
 );
 
+it('creates triggers while other processes create the same', async ({ start, query, database }) => {
+  await start();
+  const signal = new AbortController().signal;
+  const mapping = await readMapping(database.pool);
+  for (let round = 0; round < 5; round += 1) {
+    await query('drop function "map_rows_of store.orders", "map_rows_of store.clients" cascade');
+    await Promise.all(
+      Array.from({ length: 4 }, () => createObjects(database.pool, mapping, signal)),
+    );
+    expect(await query(`select from pg_trigger where tgname = 'map_inserted'`)).toHaveLength(3);
+  }
+});
+
 it('lets the shop lock the tables that the worker waits for', async ({
   start,
   query,

@@ -60,9 +60,17 @@ export async function restoreTriggers(
   }
   const tables = await readSourceTables(connection);
   await together(() => createFunctions(connection, tables));
-  const lacking = tables.filter((table) => !isTriggered(table));
-  for (const table of lacking) await together(() => createTriggers(connection, table));
-  return lacking.map(({ name }) => name);
+  const restored: string[] = [];
+  for (const { oid } of tables.filter((table) => !isTriggered(table))) {
+    await together(async () => {
+      // Another process may have created them meanwhile.
+      const table = (await readSourceTables(connection)).find((each) => each.oid === oid);
+      if (table === undefined || isTriggered(table)) return;
+      await createTriggers(connection, table);
+      restored.push(table.name);
+    });
+  }
+  return restored;
 }
 
 /** Creates the functions of sources whose keys have changed. */
@@ -132,6 +140,8 @@ async function betweenWriters(
     try {
       return await inTransaction(connection, async () => {
         await connection.query(setTimeout);
+        // A worker and `apply` may create the same function at the same time.
+        await connection.query('select pg_advisory_xact_lock($1)', [triggersLock]);
         await work();
       });
     } catch (error) {
@@ -144,6 +154,7 @@ async function betweenWriters(
 }
 
 const pauseMs = 1_000;
+const triggersLock = 7_332_684;
 
 /** Creates the triggers that a table lacks, and enables those that are disabled. */
 async function createTriggers(connection: Connection, table: SourceTable): Promise<void> {
@@ -188,7 +199,7 @@ export async function dropTriggers(
   options: Pick<RestoreOptions, 'attempts' | 'signal'>,
 ): Promise<number> {
   const { rows } = await connection.query<{ statement: string; triggers: number }>(
-    `select format('drop function %s cascade', pg_proc.oid::regprocedure) as statement,
+    `select format('drop function if exists %s cascade', pg_proc.oid::regprocedure) as statement,
        (select count(*)::int from pg_trigger where tgfoid = pg_proc.oid and tgparentid = 0) as triggers
      from pg_proc where pronamespace = current_schema()::regnamespace
        and proname ~ '^(map_rows|find_keys)_of ' and proname <> all ($1)`,
