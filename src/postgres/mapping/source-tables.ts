@@ -52,3 +52,11 @@ export async function readSourceTables(connection: Connection | Database): Promi
   );
   return rows;
 }
+
+/** The tables of mapping_sources that do not exist, as after they were renamed. */
+export async function readMissingSources(database: Database): Promise<string[]> {
+  const { rows } = await database.query<{ source: string }>(
+    'select distinct source from mapping_sources where to_regclass(source) is null order by 1',
+  );
+  return rows.map(({ source }) => source);
+}
