@@ -6,6 +6,7 @@ import { describeFailingKey } from '../../src/postgres/mapping/failing-key.ts';
 import { type MappedChanges, mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { type Mapping, readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
+import { readMissingSources } from '../../src/postgres/mapping/source-tables.ts';
 import { restoreTriggers } from '../../src/postgres/mapping/triggers.ts';
 import { errorText } from '../../src/process/error-text.ts';
 import { type ComparisonProgress, createComparisonProgress } from './comparison-progress.ts';
@@ -138,8 +139,14 @@ export function createMappingRound(database: Database, log: Logger) {
         }),
       );
       if (restored.length > 0) log.info({ tables: restored }, 'created triggers of mapped tables');
-      missingTriggers = null;
-      isRestoreDue = false;
+      const missing = await readMissingSources(database);
+      // A renamed table keeps its triggers, but its new partitions get none.
+      missingTriggers =
+        missing.length === 0
+          ? null
+          : `mapping_sources names ${missing.join(', ')}, which does not exist, so only comparisons move the ` +
+            'instant of the data. Correct the name, and run `npm run mapping -- apply`.';
+      isRestoreDue = missingTriggers !== null;
     } catch (error) {
       isRestoreDue = true;
       missingTriggers =

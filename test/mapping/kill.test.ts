@@ -8,10 +8,10 @@ import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { createRandomSource, type RandomSource } from '../../src/seed/random-source.ts';
 import { startWorkers } from '../support/chaos/workers.ts';
 import { isConnectionLoss } from '../support/chaos/writers.ts';
-import { documentedFile } from '../support/documented-database.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
 import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';
+import { expectRowsOfOthers, startOtherWriters } from './other-writers.ts';
 
 // MAPPING_SEED=… repeats the random values of a run; its timing differs.
 const seed = Number(process.env.MAPPING_SEED ?? Math.floor(Math.random() * 1_000_000_000));
@@ -35,19 +35,6 @@ const schema = `
     ('mapped_customers', 'store.clients', 'id'), ('mapped_purchases', 'store.orders', 'id');
   insert into organizations (name) values ('Shop'), ('Explicit ids'), ('My shop')`;
 
-/** Writes organization 2 under ids of its own, some of which the mapping draws. */
-const writeExplicitly = `
-  with numbers as (
-    select (select last_value from customers_id_seq) + 2 as customer, (select last_value from purchases_id_seq) + n as purchase
-    from generate_series(1, 3) as n
-  ), customer as (
-    insert into customers (id, organization_id, name) select distinct customer, 2, 'Explicit' from numbers returning id
-  ), purchase as (
-    insert into purchases (id, organization_id, customer_id, purchase_value_in_cents)
-    select purchase, 2, customer.id, purchase from numbers, customer returning id
-  )
-  insert into explicit_rows select customer.id, purchase.id from customer, purchase`;
-
 /** Orders that are never changed again, by id, with an instant after their commit. */
 type Confirmed = Map<number, bigint>;
 
@@ -60,13 +47,8 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
   const postgres = await startPostgresServer(directory);
   onTestFinished(postgres.remove);
   await postgres.pool.query(schema);
-  await postgres.pool.query('create table explicit_rows (customer_id bigint, purchase_id bigint)');
-  await postgres.pool.query(
-    (await documentedFile('upsert-tables.sql')).replace(/^grant .*$/gm, ''),
-  );
-  const upserts = await documentedFile('upserts.sql');
-  // Its numbers are drawn before another writer uses the next ids.
-  await postgres.pool.query(upserts);
+  const ending = new AbortController();
+  const othersEnd = await startOtherWriters(postgres.pool, ending.signal);
   await applyMapping(postgres.pool, await readMapping(postgres.pool), {
     acceptDeletions: false,
     onProgress: () => {},
@@ -90,7 +72,6 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
   const engine = await createTestDuckDBEngine(dataDirectory);
   onTestFinished(engine.close);
   const confirmed: Confirmed = new Map();
-  const ending = new AbortController();
   const writing = [1, 2, 3].map((writer) =>
     write(
       postgres,
@@ -99,9 +80,6 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
       confirmed,
       ending.signal,
     ),
-  );
-  const others = [writeExplicitly, upserts].map((statement) =>
-    writeDirectly(postgres, statement, ending.signal),
   );
   const instants = new Set<bigint>();
   const checking = check(engine, confirmed, instants, ending.signal);
@@ -123,7 +101,7 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
     else await postgres.killOneBackend().catch(() => {});
   }
   ending.abort();
-  await Promise.all([...writing, ...others]);
+  await Promise.all([...writing, othersEnd()]);
   await expect
     .poll(
       () =>
@@ -142,25 +120,7 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
         .map(({ id, cents }) => `${id} ${cents}`)
         .sort(),
     );
-  const rowsOfOthers = await postgres.pool.query(
-    `select (select count(*)::int from explicit_rows) > 5 as "areMany",
-       array(select (customer_id, id, purchase_value_in_cents)::text from purchases where organization_id = 2 order by 1)
-         = array(select (customer_id, purchase_id, purchase_id)::text from explicit_rows order by 1) as explicit,
-       (select count(*)::int from customers where organization_id = 2)
-         = (select count(distinct customer_id)::int from explicit_rows) as customers,
-       array(select external_id || ' ' || purchase_value_in_cents from purchases
-         join purchase_numbers using (id, organization_id) where organization_id = 3 order by 1) as upserts,
-       (select count(*)::int from purchases where organization_id = 3) as purchases`,
-  );
-  expect(rowsOfOthers.rows).toEqual([
-    {
-      areMany: true,
-      explicit: true,
-      customers: true,
-      upserts: ['o-1 9900', 'o-2 4500'],
-      purchases: 2,
-    },
-  ]);
+  await expectRowsOfOthers(postgres.pool);
   const { rows } = await postgres.pool.query(
     `select (select count(*) from customers where organization_id = 1 and name is not null) = (select count(*) from store.clients) as "areEqual",
        (select count(*)::int from mapping_failures) as failures`,
@@ -168,24 +128,6 @@ it('claims no instant that the shop has passed, loses nothing and repeats nothin
   expect(rows).toEqual([{ areEqual: true, failures: 0 }]);
   expect(unexpected).toBe('');
 });
-
-/** Repeats a statement of another writer. */
-async function writeDirectly(
-  { pool }: PostgresServer,
-  statement: string,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    await sleep(50);
-    await pool.query(`rollback; ${statement}`).catch((error) => {
-      // The mapping may have drawn the id.
-      const isExpected =
-        isConnectionLoss(error) ||
-        (error instanceof pg.DatabaseError && /^(23505|40P01|40001)$/.test(error.code ?? ''));
-      if (!isExpected) throw error;
-    });
-  }
-}
 
 type Engine = Awaited<ReturnType<typeof createTestDuckDBEngine>>;
 

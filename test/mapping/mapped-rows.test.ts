@@ -1,4 +1,5 @@
 import { expect, onTestFinished } from 'vitest';
+import { checkMapping } from '../../src/postgres/mapping/check/check.ts';
 import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
@@ -320,28 +321,31 @@ it('shows a problem of totals while rows are mapped, and forgets it once they ar
   await expect.poll(async () => (await state()).problem, { timeout: 30_000 }).toBeNull();
 });
 
-it('has a source and a key with the names that the trigger function uses', async ({
-  start,
-  query,
-  map,
-}) => {
-  await start(
-    '',
-    tables
-      .replaceAll('store.orders', 'store.keys')
-      .replace('id bigint primary key', 'found bigint primary key')
-      .replace(
-        'select id as external_id, org as organization_id, client_id',
-        'select found as external_id, org as organization_id, client_id',
-      )
-      .replace(`'store.keys', 'id'`, `'store.keys', 'found'`),
-  );
-  await query('insert into store.keys (found) values (1)');
-  expect(await query('select view, key from mapping_changes')).toEqual([
-    { view: 'mapped_purchases', key: '1' },
-  ]);
-  await map();
-});
+it.for(['found', 'mapped_key'])(
+  'has a source and a key %s, as the trigger function',
+  async (key, { start, query, map, database }) => {
+    await start(
+      '',
+      tables
+        .replaceAll('store.orders', 'store.keys')
+        .replace('id bigint primary key', `${key} bigint primary key`)
+        .replace(
+          'select id as external_id, org as organization_id, client_id',
+          `select ${key} as external_id, org as organization_id, client_id`,
+        )
+        .replace(`'store.keys', 'id'`, `'store.keys', '${key}'`),
+    );
+    await query(`insert into store.keys (${key}) values (1)`);
+    expect(await query('select view, key from mapping_changes')).toEqual([
+      { view: 'mapped_purchases', key: '1' },
+    ]);
+    await map();
+    expect(
+      (await checkMapping(database.pool)).findings.filter(({ severity }) => severity === 'error'),
+    ).toEqual([]);
+    expect(await query('select problem from mapping_state')).toEqual([{ problem: null }]);
+  },
+);
 
 const countTriggers = `select count(*)::int as triggers from pg_trigger
   where tgrelid = 'store.orders'::regclass and tgname = 'map_updated'`;

@@ -144,6 +144,39 @@ it('names a key whose column was renamed, with its table and the reason', async 
   expect((await state()).problem).toBeNull();
 });
 
+it('claims no later instant without a comparison while a source is a table that was renamed', async ({
+  start,
+  query,
+  round,
+  state,
+}) => {
+  await start(
+    'insert into store.orders (id) values (1)',
+    tables.replace(
+      'org bigint not null default 1);\n  create view',
+      () => `org bigint not null default 1) partition by range (id);
+        create table store.orders_1 partition of store.orders for values from (0) to (10);
+      create view`,
+    ),
+  );
+  const { step, isDue } = round();
+  await query(`alter table store.orders rename to sales;
+    create table store.sales_2 partition of store.sales for values from (10) to (20)`);
+  do await step();
+  while (isDue());
+  expect((await state()).problem).toMatch(
+    /^mapping_sources names store\.orders, which does not exist/,
+  );
+  await query('insert into store.sales_2 (id) values (11)');
+  const [{ now }] = await query('select clock_timestamp() as now');
+  while ((await state()).as_of < now) await step();
+  expect(await query('select from purchases')).toHaveLength(2);
+  await query(`update mapping_sources set source = 'store.sales' where source = 'store.orders'`);
+  do await step();
+  while (isDue());
+  expect((await state()).problem).toBeNull();
+});
+
 it.for([
   [
     'a replaced function',

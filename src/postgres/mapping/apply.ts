@@ -1,5 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import {
   type Connection,
   type Database,
@@ -14,12 +12,10 @@ import { type Mapped, nothingMapped } from './map-rows.ts';
 import { keyTypeOf, type Mapping, mappedViews, numberTables } from './mapping-definition.ts';
 import { inMappingTransaction } from './mapping-transaction.ts';
 import { readStructure } from './structure.ts';
-import { restoreTriggers } from './triggers.ts';
+import { restoreTriggers, triggerLock } from './triggers.ts';
 
 /** Rows of one transaction of a copy. */
 const copiedAtOnce = 5_000;
-/** Writers of the shop wait behind a waiting lock, so it waits for a second, again and again. */
-const triggerLock = { timeoutMs: 1_000, attempts: 30 };
 
 export type ApplyOptions = {
   readonly acceptDeletions: boolean;
@@ -81,7 +77,7 @@ export const createObjects = (
         );
         await keepKeyTypes(connection, mapping);
       });
-      return restoreTriggersBetweenWriters(connection, signal);
+      return restoreTriggers(connection, { ...triggerLock, areOthersDropped: true, signal });
     },
     signal,
   );
@@ -133,24 +129,6 @@ async function readState(connection: Connection) {
     at: rows[0]?.at ?? null,
     structure: await readStructure(connection),
   };
-}
-
-async function restoreTriggersBetweenWriters(
-  connection: Connection,
-  signal: AbortSignal,
-): Promise<string[]> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await restoreTriggers(connection, {
-        lockTimeoutMs: triggerLock.timeoutMs,
-        areOthersDropped: true,
-      });
-    } catch (error) {
-      const isLocked = error instanceof pg.DatabaseError && error.code === '55P03';
-      if (!isLocked || attempt === triggerLock.attempts) throw error;
-      await sleep(triggerLock.timeoutMs, undefined, { signal });
-    }
-  }
 }
 
 /** The columns of the number tables with external ids, and their view. */

@@ -1,8 +1,8 @@
 import pg from 'pg';
 import type { Connection } from '../connection/pool.ts';
 import { failureText } from './failure-text.ts';
-import { keysFrom } from './trigger-function.ts';
-import { readSourceTables } from './triggers.ts';
+import { readSourceTables } from './source-tables.ts';
+import { keysFrom, mappedKey } from './trigger-function.ts';
 
 /**
  * Names a key of mapping_sources that Postgres cannot parse, as after its column was renamed, with the reason.
@@ -33,7 +33,7 @@ async function parseKey(
   await connection.query('savepoint key');
   try {
     await connection.query(
-      `prepare mapped_key as select mapped_key ${keysFrom(key, table, table)}; deallocate mapped_key`,
+      `prepare mapped_key as select ${mappedKey} ${keysFrom(key, table, table)}; deallocate mapped_key`,
     );
     await connection.query('release savepoint key');
     return null;

@@ -6,7 +6,7 @@ import {
 } from '../connection/pool.ts';
 import { repeatAfterConflicts } from './contention.ts';
 import { type MappedView, mappedViews, numberTables, storedTables } from './mapping-definition.ts';
-import { dropTriggers } from './triggers.ts';
+import { dropTriggers, triggerLock } from './triggers.ts';
 
 export type RemovedMapping = {
   readonly triggers: number;
@@ -17,11 +17,26 @@ export type RemovedMapping = {
   readonly purchases: number;
 };
 
-/** Removes triggers, functions, numbers and the state; and the mapped rows if `withRows`. */
-export const removeMapping = (database: Database, withRows: boolean): Promise<RemovedMapping> =>
-  repeatAfterConflicts(() => remove(database, withRows));
+/**
+ * Removes numbers and the state, and the mapped rows if `withRows`; then triggers and functions, because no
+ * table of the shop may stay locked while rows are deleted.
+ */
+export async function removeMapping(
+  database: Database,
+  withRows: boolean,
+): Promise<RemovedMapping> {
+  const removed = await repeatAfterConflicts(() => removeNumbers(database, withRows));
+  const triggers = await withConnection(database, (connection) =>
+    dropTriggers(connection, [], triggerLock),
+  );
+  await database.query('delete from mapping_changes');
+  return { ...removed, triggers };
+}
 
-const remove = (database: Database, withRows: boolean): Promise<RemovedMapping> =>
+const removeNumbers = (
+  database: Database,
+  withRows: boolean,
+): Promise<Omit<RemovedMapping, 'triggers'>> =>
   withConnection(database, (connection) =>
     inTransaction(
       connection,
@@ -30,7 +45,6 @@ const remove = (database: Database, withRows: boolean): Promise<RemovedMapping> 
           `set local lock_timeout = '30s';
            lock table mapping_held_deletions in share update exclusive mode`,
         );
-        const triggers = await dropTriggers(connection);
         const wasApplied =
           (await countRows(connection, 'from mapping_state')) > 0 ||
           (await countRows(
@@ -51,14 +65,12 @@ const remove = (database: Database, withRows: boolean): Promise<RemovedMapping> 
         await connection.query(
           `delete from mapped_customer_numbers;
            delete from mapped_purchase_numbers;
-           delete from mapping_changes;
            delete from mapping_failures;
            delete from mapping_held_deletions;
            delete from mapped_organizations;
            delete from mapping_state`,
         );
         return {
-          triggers,
           wasApplied,
           customers: rows.mapped_customers,
           purchases: rows.mapped_purchases,

@@ -53,8 +53,8 @@ export function triggerFunction(
   const logKeys = ({ view, key }: Key, rows: readonly string[]) => {
     const selects = rows.map(
       (each) =>
-        `select ${escapeLiteral(view)}, mapped_keys.mapped_key::pg_catalog.text ${keysFrom(key, table, each)}
-         where mapped_keys.mapped_key is not null`,
+        `select ${escapeLiteral(view)}, ${mappedKey}::pg_catalog.text ${keysFrom(key, table, each)}
+         where ${mappedKey} is not null`,
     );
     return `insert into ${changes} (view, key) ${selects.join(' union ')};`;
   };
@@ -120,8 +120,8 @@ export function keyFunction(
     body: queries
       .map(
         ({ view, key }) =>
-          `select mapped_keys.mapped_key::pg_catalog.text ${keysFrom(key, table, rows)}
-           where mapped_keys.mapped_key is not null and $1 ${equals} ${escapeLiteral(view)}`,
+          `select ${mappedKey}::pg_catalog.text ${keysFrom(key, table, rows)}
+           where ${mappedKey} is not null and $1 ${equals} ${escapeLiteral(view)}`,
       )
       .join(' union '),
     returns: 'setof text language sql stable',
@@ -138,6 +138,9 @@ const columnName = ({ key }: Key): string => {
   const name = key.trim();
   return name.startsWith('"') ? name.slice(1, -1) : name.toLowerCase();
 };
+
+/** The key in a query of `keysFrom`: the table may have a column of the same name. */
+export const mappedKey = 'mapped_keys.mapped_key';
 
 /** SQL of the keys of rows, with the name of their table as the alias. */
 export function keysFrom(key: string, table: string, rows: string): string {

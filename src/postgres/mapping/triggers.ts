@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { type Connection, type Database, inTransaction } from '../connection/pool.ts';
-import type { MappingSource } from './mapping-definition.ts';
+import { type Connection, inTransaction } from '../connection/pool.ts';
+import { readSourceTables, type SourceTable } from './source-tables.ts';
 import { triggerNames } from './structure.ts';
 import {
   keyFunction,
@@ -14,57 +15,6 @@ const { escapeIdentifier, escapeLiteral } = pg;
 // Statement triggers log what sessions write, and a row trigger for replicas what logical replication
 // applies, as in capture.sql.
 
-/** A table of the shop: a source, or a partition or child of one. */
-export type SourceTable = {
-  readonly oid: string;
-  /** With its schema, quoted. */
-  readonly name: string;
-  /** The table that mapping_sources names, and what it says of it. */
-  readonly root: string;
-  readonly keys: readonly Pick<MappingSource, 'view' | 'key'>[];
-  /** Columns of the root whose text no setting of a session changes. */
-  readonly plainColumns: readonly string[];
-  /** `p` for a partitioned table. */
-  readonly kind: string;
-  /** Whether they are enabled, by name. */
-  readonly triggers: Readonly<Record<string, boolean>>;
-  readonly isOwned: boolean;
-};
-
-/** The tables of the sources that exist, with their partitions and children. */
-export async function readSourceTables(connection: Connection | Database): Promise<SourceTable[]> {
-  const { rows } = await connection.query<SourceTable>(
-    `with recursive roots as (
-       select to_regclass(source)::oid as root,
-         json_agg(json_build_object('view', view, 'key', key) order by view, key) as keys
-       from mapping_sources where to_regclass(source) is not null group by 1
-     ), tables (oid, root) as (
-       select root, root from roots
-       union
-       select inhrelid, root from pg_inherits join tables on inhparent = tables.oid
-     )
-     select pg_class.oid::text as oid, quote_ident(nspname) || '.' || quote_ident(relname) as name,
-       (select quote_ident(nspname) || '.' || quote_ident(relname)
-        from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-        where pg_class.oid = root) as root, roots.keys, relkind as kind,
-       array(
-         select attname::text from pg_attribute join pg_type on pg_type.oid = atttypid
-         where attrelid = root and attnum > 0 and not attisdropped
-           and (typtype = 'e' or coalesce(nullif(typbasetype, 0), pg_type.oid) = any (
-             '{int2,int4,int8,numeric,text,varchar,bpchar,name,uuid,bool,inet,macaddr}'::regtype[]))
-       ) as "plainColumns",
-       coalesce((
-         select json_object_agg(tgname, tgenabled in ('O', 'A') or (tgname = $2 and tgenabled = 'R'))
-         from pg_trigger where tgrelid = pg_class.oid and tgname = any ($1)), '{}') as triggers,
-       pg_has_role(relowner, 'usage') as "isOwned"
-     from tables join roots using (root) join pg_class using (oid)
-       join pg_namespace on pg_namespace.oid = relnamespace
-     order by root, (tables.oid = root) desc, name`,
-    [Object.values(triggerNames), triggerNames.replica],
-  );
-  return rows;
-}
-
 /** The triggers that a table should have. Only its owner may enable one for replicas. */
 const triggersFor = ({ kind, isOwned }: SourceTable): (keyof typeof triggerNames)[] => [
   'insert',
@@ -77,8 +27,15 @@ const triggersFor = ({ kind, isOwned }: SourceTable): (keyof typeof triggerNames
 
 type RestoreOptions = {
   readonly lockTimeoutMs: number;
+  /** A table that mapping_sources does not find may have been renamed. */
   readonly areOthersDropped: boolean;
+  /** How often each table is tried while writers keep it locked; once by default. */
+  readonly attempts?: number;
+  readonly signal?: AbortSignal;
 };
+
+/** What a command may wait for writers. */
+export const triggerLock = { lockTimeoutMs: 1_000, attempts: 30 };
 
 /** Whether all changes of the table's rows are logged. */
 export const isTriggered = (table: SourceTable): boolean =>
@@ -86,23 +43,35 @@ export const isTriggered = (table: SourceTable): boolean =>
 
 /**
  * Creates the functions and triggers that are missing or differ, as of new partitions, and returns the
- * tables with new ones. Rejects without the right to, and if a writer keeps a table locked. Those of other
- * tables are dropped only if asked for: a table that mapping_sources does not find may have been renamed.
+ * tables with new ones. Rejects without the right to, and if a writer keeps a table locked.
+ *
+ * Each table has a transaction of its own. One that waits for a table while it keeps another one locked could
+ * end in a deadlock with a write of the shop, and Postgres could cancel the write.
  */
-export const restoreTriggers = (
+export async function restoreTriggers(
   connection: Connection,
-  { lockTimeoutMs, areOthersDropped }: RestoreOptions,
-): Promise<string[]> =>
-  inTransaction(connection, async () => {
-    await connection.query(`set local lock_timeout = ${lockTimeoutMs}`);
-    // Before the tables are read: a renamed one loses the triggers of its former name.
-    if (areOthersDropped) await dropTriggers(connection, await readSourceTables(connection));
-    const tables = await readSourceTables(connection);
-    await createFunctions(connection, tables);
-    const lacking = tables.filter((table) => !isTriggered(table));
-    for (const table of lacking) await createTriggers(connection, table);
-    return lacking.map(({ name }) => name);
-  });
+  options: RestoreOptions,
+): Promise<string[]> {
+  const { lockTimeoutMs, areOthersDropped } = options;
+  const together = (work: () => Promise<void>): Promise<void> =>
+    betweenWriters(connection, `set local lock_timeout = ${lockTimeoutMs}`, work, options);
+  if (areOthersDropped) {
+    await dropTriggers(connection, await readSourceTables(connection), options);
+  }
+  const tables = await readSourceTables(connection);
+  await together(() => createFunctions(connection, tables));
+  const restored: string[] = [];
+  for (const { oid } of tables.filter((table) => !isTriggered(table))) {
+    await together(async () => {
+      // Another process may have created them meanwhile.
+      const table = (await readSourceTables(connection)).find((each) => each.oid === oid);
+      if (table === undefined || isTriggered(table)) return;
+      await createTriggers(connection, table);
+      restored.push(table.name);
+    });
+  }
+  return restored;
+}
 
 /** Creates the functions of sources whose keys have changed. */
 async function createFunctions(
@@ -160,6 +129,33 @@ function functionsOf(schema: string, tables: readonly SourceTable[]): SourceFunc
   });
 }
 
+/** Writers of the shop wait behind a waiting lock, so it waits for a short time, again and again. */
+async function betweenWriters(
+  connection: Connection,
+  setTimeout: string,
+  work: () => Promise<void>,
+  { attempts = 1, signal }: Pick<RestoreOptions, 'attempts' | 'signal'>,
+): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await inTransaction(connection, async () => {
+        await connection.query(setTimeout);
+        // A worker and `apply` may create the same function at the same time.
+        await connection.query('select pg_advisory_xact_lock($1)', [triggersLock]);
+        await work();
+      });
+    } catch (error) {
+      const isLocked =
+        error instanceof pg.DatabaseError && /^(55P03|57014)$/.test(error.code ?? '');
+      if (!isLocked || attempt === attempts) throw error;
+      await sleep(pauseMs, undefined, signal && { signal });
+    }
+  }
+}
+
+const pauseMs = 1_000;
+const triggersLock = 7_332_684;
+
 /** Creates the triggers that a table lacks, and enables those that are disabled. */
 async function createTriggers(connection: Connection, table: SourceTable): Promise<void> {
   const calls = escapeIdentifier(triggerFunctionName(table.root));
@@ -188,21 +184,32 @@ const triggerEvents: Readonly<Record<keyof typeof triggerNames, string>> = {
 };
 
 /**
- * Removes the triggers and functions of all but these tables, in the caller's transaction. Returns the
- * number of triggers.
+ * Less than Postgres's `deadlock_timeout`, after which it cancels a statement of a deadlock. So that is not a
+ * write of the shop, although one function may have triggers on a table and its partitions.
+ */
+const dropTimeoutMs = 500;
+
+/**
+ * Removes the triggers and functions of all but these tables, each function in a transaction of its own.
+ * Returns the number of triggers. Rejects if writers keep a table locked.
  */
 export async function dropTriggers(
   connection: Connection,
-  tables: readonly SourceTable[] = [],
+  tables: readonly SourceTable[],
+  options: Pick<RestoreOptions, 'attempts' | 'signal'>,
 ): Promise<number> {
   const { rows } = await connection.query<{ statement: string; triggers: number }>(
-    `select format('drop function %s cascade', pg_proc.oid::regprocedure) as statement,
+    `select format('drop function if exists %s cascade', pg_proc.oid::regprocedure) as statement,
        (select count(*)::int from pg_trigger where tgfoid = pg_proc.oid and tgparentid = 0) as triggers
      from pg_proc where pronamespace = current_schema()::regnamespace
        and proname ~ '^(map_rows|find_keys)_of ' and proname <> all ($1)`,
     [functionsOf('', tables).map(({ name }) => name)],
   );
-  for (const { statement } of rows) await connection.query(statement);
+  for (const { statement } of rows) {
+    const drop = async (): Promise<void> => void (await connection.query(statement));
+    const timeout = `set local statement_timeout = ${dropTimeoutMs}`;
+    await betweenWriters(connection, timeout, drop, options);
+  }
   if (tables.length === 0) await connection.query('revoke insert on mapping_changes from public');
   return rows.reduce((sum, { triggers }) => sum + triggers, 0);
 }

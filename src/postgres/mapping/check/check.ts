@@ -9,8 +9,8 @@ import {
   readDefinition,
   storedTables,
 } from '../mapping-definition.ts';
+import { readSourceTables, type SourceTable } from '../source-tables.ts';
 import { type OrganizationTotals, totalsOf } from '../totals.ts';
-import { readSourceTables, type SourceTable } from '../triggers.ts';
 import { attempt, error, type Finding } from './finding.ts';
 import { checkPlans } from './lookup-plans.ts';
 import { readRelations } from './read-relations.ts';

@@ -1,7 +1,8 @@
 import type { Connection } from '../../connection/pool.ts';
 import { type MappedView, mappedViews } from '../mapping-definition.ts';
+import type { SourceTable } from '../source-tables.ts';
 import { triggerNames } from '../structure.ts';
-import { isTriggered, type SourceTable } from '../triggers.ts';
+import { isTriggered } from '../triggers.ts';
 import { error, type Finding, warning } from './finding.ts';
 
 /** More tables of a schema are granted by one statement for all. */

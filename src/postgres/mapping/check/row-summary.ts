@@ -7,7 +7,7 @@ import {
   type MappingSource,
 } from '../mapping-definition.ts';
 import type { RowTotal } from '../totals.ts';
-import { keysFrom } from '../trigger-function.ts';
+import { keysFrom, mappedKey } from '../trigger-function.ts';
 import type { SourceKeys } from './source-keys.ts';
 
 /** Labels whose values the summary counts. */
@@ -149,7 +149,7 @@ const localTime = (column: string): string =>
 /** Compared as text, because a key may be one that the view's type does not have. */
 const keysOfSource = ({ source, table }: SourceKeys, index: number): string => `
      keys_${index} as materialized (
-       select distinct mapped_key::text as key ${keysFrom(source.key, table, table)} where mapped_key is not null
+       select distinct ${mappedKey}::text as key ${keysFrom(source.key, table, table)} where ${mappedKey} is not null
      ),
      missing_${index} as materialized (
        select key from keys_${index} where not exists (select from mapped where external_id::text = key)

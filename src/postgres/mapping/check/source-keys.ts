@@ -2,7 +2,7 @@ import pg from 'pg';
 import type { Connection } from '../../connection/pool.ts';
 import { failureText } from '../failure-text.ts';
 import type { MappingSource } from '../mapping-definition.ts';
-import { keysFrom } from '../trigger-function.ts';
+import { keysFrom, mappedKey } from '../trigger-function.ts';
 import { attempt, error, type Finding, warning } from './finding.ts';
 import { type NamedTable, whereSource } from './sources.ts';
 
@@ -32,7 +32,7 @@ export async function trySourceKeys(
   const named = `The key ${source.key} of ${table.name} for ${view}`;
   const given = await attempt(connection, () =>
     connection.query<{ key: unknown }>(
-      `select mapped_key as key ${keysFrom(source.key, table.name, `(select * from ${table.name} limit ${triedRows})`)}`,
+      `select ${mappedKey} as key ${keysFrom(source.key, table.name, `(select * from ${table.name} limit ${triedRows})`)}`,
     ),
   );
   if (given instanceof Error) {
@@ -102,9 +102,9 @@ async function castKeys(
         possible: readonly string[];
       }>(
         `select array_agg(key) as keys, keys_of_type(array_agg(key), $1::regtype) as possible
-       from (select distinct mapped_key::text as key
+       from (select distinct ${mappedKey}::text as key
          ${keysFrom(source.key, name, `(select * from ${name} limit ${limit})`)}
-         where mapped_key is not null) as keys`,
+         where ${mappedKey} is not null) as keys`,
         [keyType],
       ),
     );

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { Connection } from '../../connection/pool.ts';
 import { type MappedView, type MappingSource, mappedViews } from '../mapping-definition.ts';
-import type { SourceTable } from '../triggers.ts';
+import type { SourceTable } from '../source-tables.ts';
 import { error, type Finding, warning } from './finding.ts';
 import { nearestName } from './nearest-name.ts';
 import { isTable, type ReadRelation } from './read-relations.ts';
