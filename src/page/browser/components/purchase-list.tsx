@@ -10,13 +10,12 @@ export type PurchaseListProperties = {
   readonly pages: PurchasePages;
   readonly timeZone?: string | undefined;
   readonly isOfCustomer?: boolean;
-  /** With the rows of another page. */
-  onMore(pages: PurchasePages): void;
-  onProblem(error: unknown): void;
+  /** Adds the rows of the next page. */
+  onMore(): Promise<void>;
 };
 
 /** Purchases, newest first, with a button for the next page. */
-export function PurchaseList({ pages, onMore, onProblem, ...list }: PurchaseListProperties) {
+export function PurchaseList({ pages, onMore, ...list }: PurchaseListProperties) {
   const { data, has_more } = pages.page;
   if (data.length === 0) return <p class="empty">{texts.purchases.none}</p>;
   const columns = [
@@ -32,7 +31,7 @@ export function PurchaseList({ pages, onMore, onProblem, ...list }: PurchaseList
         ))}
       </Table>
       {has_more && (
-        <ActionButton class="quiet more" run={() => pages.next().then(onMore, onProblem)}>
+        <ActionButton class="quiet more" run={onMore}>
           {texts.purchases.more}
         </ActionButton>
       )}
@@ -53,7 +52,7 @@ function PurchaseRow({ purchase, timeZone, isOfCustomer }: PurchaseRowProperties
         {!isOfCustomer && (
           <>
             {' '}
-            <a href={`/app/customers/${customer}`}>{purchase.customer_name ?? customer}</a>
+            <a href={`/app/customers/${customer}`}>{purchase.customer_name || customer}</a>
           </>
         )}
         <span class="line muted">{formatInstant(purchase.created_at, timeZone)}</span>

@@ -1,6 +1,7 @@
 import { render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type uPlot from 'uplot';
+import { Label } from '../components/label.tsx';
 import { type ChartLine, isolated, partsOf } from './chart-line.ts';
 
 export type ChartData = {
@@ -9,8 +10,8 @@ export type ChartData = {
   /** One for each period. */
   readonly ticks: readonly string[];
   readonly lines: readonly ChartLine[];
-  /** Whether the last period is not over. */
-  readonly isUnfinished: boolean;
+  /** Of each period, whether a part of it is missing. */
+  readonly isPartial: readonly boolean[];
   formatAxis(value: number): string;
 };
 
@@ -28,7 +29,7 @@ export function Chart({ library, data }: ChartProperties) {
     // A compared time may have fewer periods.
     const valuesOf = ({ values }: ChartLine) =>
       Array.from({ length: count }, (_, index) => values[index] ?? null);
-    const values = data.lines.flatMap((line) => partsOf(valuesOf(line), data.isUnfinished));
+    const values = data.lines.flatMap((line) => partsOf(valuesOf(line), data.isPartial));
     const positions = data.ticks.map((_, index) => index);
     const draw = () => new library(optionsOf(data, element), [positions, ...values], element);
     let plot = draw();
@@ -147,7 +148,7 @@ function Tooltip({ plot, data, index }: TooltipProperties) {
       {data.lines.map((line) => (
         <div key={line.color}>
           <i style={{ background: `var(${line.color})` }} />
-          {line.names[index] ?? ''} <strong>{line.text(index)}</strong>
+          <Label text={line.names[index] ?? ''} /> <strong>{line.text(index)}</strong>
         </div>
       ))}
     </div>
