@@ -30,6 +30,7 @@ export const en = {
     refused: (label: string) => `The service does not accept this value${label && ` of ${label}`}.`,
     interval: 'The chart has too many periods. Choose a longer interval.',
     /** Of a link. */
+    noDay: (day: string) => `The link has a day that does not exist: ${day}.`,
     unknown: (given: string) => `The link has a value that the page does not know: ${given}.`,
     customer: 'Customer must be an id that begins with cus_.',
     incomplete: 'The download is not complete.',

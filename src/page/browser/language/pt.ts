@@ -29,6 +29,7 @@ export const pt: Catalogue = {
     unavailable: (id) => `O serviço não está disponível agora. ${id && `(${id})`}`,
     refused: (label) => `O serviço não aceita este valor${label && ` de ${label}`}.`,
     interval: 'O gráfico tem intervalos demais. Escolha um intervalo mais longo.',
+    noDay: (day) => `O link tem um dia que não existe: ${day}.`,
     unknown: (given) => `O link tem um valor que a página não conhece: ${given}.`,
     customer: 'Cliente deve ser um id que começa com cus_.',
     incomplete: 'O download não foi concluído.',

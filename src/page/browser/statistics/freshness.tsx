@@ -36,7 +36,7 @@ export function Freshness() {
   const isOld = parts.totals?.problem != null || isFailed;
   const classes = ['freshness', service > oldMs && 'old', isOld && 'failed'];
   return (
-    <>
+    <div class="inline">
       <p
         class={classes.filter(Boolean).join(' ')}
         id="freshness"
@@ -47,7 +47,7 @@ export function Freshness() {
       <button type="button" class="quiet" id="refresh" onClick={refresh}>
         {isNewer ? texts.freshness.newer : texts.freshness.refresh}
       </button>
-    </>
+    </div>
   );
 }
 

@@ -69,7 +69,10 @@ export function readLink(hash: string) {
   const read = (name: string, initial: string, isValid: (value: string) => boolean) => {
     const value = given.get(name) || initial;
     if (value === initial || isValid(value)) return value;
-    refuse(name, texts.problems.unknown(`${name}=${value}`));
+    refuse(
+      name,
+      isValid === isDay ? texts.problems.noDay(value) : texts.problems.unknown(`${name}=${value}`),
+    );
     return initial;
   };
   const oneOf = <Value extends string>(name: string, values: readonly Value[], initial: Value) =>
