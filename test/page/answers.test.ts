@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { en } from '../../src/page/browser/language/en.ts';
-import { pt } from '../../src/page/browser/language/pt.ts';
+import { texts as en } from '../../src/page/browser/language/en.ts';
+import { texts as pt } from '../../src/page/browser/language/pt.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { hasBrowser } from './browser.ts';

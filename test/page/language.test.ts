@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { platforms } from '../../src/domain/purchase.ts';
-import { en } from '../../src/page/browser/language/en.ts';
-import { pt } from '../../src/page/browser/language/pt.ts';
+import { texts as en } from '../../src/page/browser/language/en.ts';
+import { texts as pt } from '../../src/page/browser/language/pt.ts';
 import { filters } from '../../src/page/browser/view/filters.ts';
 import { hasBrowser } from './browser.ts';
 import { test as it, january } from './opened-page.ts';

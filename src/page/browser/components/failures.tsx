@@ -3,25 +3,17 @@ import { type ApiProblem, againIn } from '../api/problem.ts';
 import { texts } from '../language/language.ts';
 import { filters } from '../view/filters.ts';
 
-/** The controls that show their own problems, by parameter. */
-const places: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    ['created_since', 'created_until', 'period', 'from', 'to', 'compare_to', 'measure'].map(
-      (name) => [name, 'period'],
-    ),
-  ),
-  ...Object.fromEntries(
-    ['timezone', 'currencies', ...filters.map(({ name }) => name)].map((name) => [name, 'filters']),
-  ),
-  interval: 'series',
-  split: 'series',
-  group_by: 'ranking',
-  then_by: 'ranking',
-  group_limit: 'ranking',
-  cohort_interval: 'cohorts',
+/** The parameters whose problems a control shows, by its place. */
+const parameters: Readonly<Record<string, readonly string[]>> = {
+  period: ['created_since', 'created_until', 'period', 'from', 'to', 'compare_to', 'measure'],
+  filters: ['timezone', 'currencies', ...filters.map(({ name }) => name)],
+  series: ['interval', 'split'],
+  ranking: ['group_by', 'then_by', 'group_limit'],
+  cohorts: ['cohort_interval'],
 };
 
-const placeOf = ({ param = '' }: ApiProblem): string => places[param] ?? 'banner';
+const placeOf = ({ param = '' }: ApiProblem): string =>
+  Object.keys(parameters).find((place) => parameters[place]?.includes(param)) ?? 'banner';
 
 /** The problem of a control. Empty if it has none. */
 export const problemAt = (place: string, problems: readonly ApiProblem[]): string =>

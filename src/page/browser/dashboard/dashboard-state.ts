@@ -105,8 +105,8 @@ const partOf = <Value>(part: Part<Value> | undefined, view: View): Value | null 
   part?.view === view ? part.value : null;
 
 /** The currencies of the totals, the most frequent first. Empty unless there are several. */
-function currenciesOf(totals: Totals | null): readonly string[] {
-  const rows = totals?.currencies?.rows ?? [];
+function currenciesOf({ currencies }: Totals): readonly string[] {
+  const rows = currencies?.rows ?? [];
   const known = rows.flatMap(({ currency }) => (currency === null ? [] : [String(currency)]));
   return known.length > 1 ? known : [];
 }

@@ -2,7 +2,7 @@
  * The texts of the page in English. `pt.ts` has the same keys. Text between backticks is code, `#` in
  * a plural is the number.
  */
-export const en = {
+export const texts = {
   page: {
     title: 'Orders',
     skip: 'Skip to the content',
@@ -350,4 +350,4 @@ export const en = {
   },
 };
 
-export type Catalogue = typeof en;
+export type Catalogue = typeof texts;

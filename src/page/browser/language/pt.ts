@@ -1,7 +1,7 @@
 import type { Catalogue } from './en.ts';
 
 /** The texts of the page in Brazilian Portuguese. */
-export const pt: Catalogue = {
+export const texts: Catalogue = {
   page: {
     title: 'Pedidos',
     skip: 'Ir para o conteúdo',
