@@ -66,7 +66,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     expect(await rows()).toEqual(['facebookR$1.00new100%1R$1.00', 'googleR$0.00-100%0%0–']);
     await page.locator('[data-measure=customer_count]').click();
     await loaded();
-    expect((await header()).slice(1, 4)).toEqual(['Customers', 'Change', '% of total customers']);
+    expect((await header()).slice(1, 4)).toEqual(['Customers', 'Change', '% of all customers']);
     await page.locator('#all-statuses').check({ force: true });
     await loaded();
     expect(await header()).toContain('Order value');

@@ -55,7 +55,9 @@ function Countdown({ problem, seconds, onEnd }: CountdownProperties) {
     const count = () => {
       left -= 1;
       setLeft(Math.max(0, left));
-      if (left === 0) end.current();
+      if (left > 0) return;
+      clearInterval(timer);
+      end.current();
     };
     setLeft(left);
     const timer = setInterval(count, 1_000);

@@ -4,6 +4,7 @@ import { statusLabel } from '../display/dimensions.ts';
 import { formatInstant, formatMoney } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 import { ActionButton } from './controls.tsx';
+import { Label } from './label.tsx';
 import { Table } from './table.tsx';
 
 export type PurchaseListProperties = {
@@ -45,14 +46,17 @@ type PurchaseRowProperties = Pick<PurchaseListProperties, 'timeZone' | 'isOfCust
 
 function PurchaseRow({ purchase, timeZone, isOfCustomer }: PurchaseRowProperties) {
   const { id, customer_id: customer, payment_status: status, currency = null } = purchase;
+  const order = purchase.order_number ?? id;
   return (
     <tr>
       <td>
-        <span title={id}>{purchase.order_number ?? id}</span>
+        <Label text={order} title={order === id ? id : `${order} ${id}`} />
         {!isOfCustomer && (
           <>
             {' '}
-            <a href={`/app/customers/${customer}`}>{purchase.customer_name || customer}</a>
+            <a href={`/app/customers/${customer}`}>
+              <Label text={purchase.customer_name || customer} />
+            </a>
           </>
         )}
         <span class="line muted">{formatInstant(purchase.created_at, timeZone)}</span>

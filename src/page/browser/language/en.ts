@@ -159,7 +159,12 @@ export const texts = {
     averageTicket: 'Avg. ticket',
     change: 'Change',
     changeOf: (measure: string) => `Change from the compared period: ${measure}`,
-    share: (measure: string) => `% of total ${measure}`,
+    shares: {
+      revenue_in_cents: '% of total sales',
+      purchase_count: '% of all orders',
+      customer_count: '% of all customers',
+      value: '% of total value',
+    },
     new: 'new',
     showOnly: (labels: string) => `Show only ${labels}`,
   },

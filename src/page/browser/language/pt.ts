@@ -155,7 +155,12 @@ export const texts: Catalogue = {
     averageTicket: 'Ticket médio',
     change: 'Variação',
     changeOf: (measure) => `Variação em relação ao período comparado: ${measure}`,
-    share: (measure) => `% do total de ${measure}`,
+    shares: {
+      revenue_in_cents: '% do total de vendas',
+      purchase_count: '% do total de pedidos',
+      customer_count: '% do total de clientes',
+      value: '% do valor total',
+    },
     new: 'novo',
     showOnly: (labels) => `Mostrar só ${labels}`,
   },

@@ -1,4 +1,5 @@
 import type { BestCustomers } from '../api/customers.ts';
+import { Label } from '../components/label.tsx';
 import { Table } from '../components/table.tsx';
 import type { View } from '../dashboard/load.ts';
 import { Panel } from '../dashboard/panel.tsx';
@@ -33,7 +34,9 @@ function Customers({ value: { report, names }, view: { state } }: CustomersPrope
         return (
           <tr key={id}>
             <th scope="row">
-              <a href={`/app/customers/${id}`}>{names.get(id) ?? id}</a>
+              <a href={`/app/customers/${id}`}>
+                <Label text={names.get(id) ?? id} />
+              </a>
             </th>
             <td class="number">{formatCount(purchase_count)}</td>
             <td class="number">

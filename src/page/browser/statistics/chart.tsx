@@ -62,13 +62,15 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
   const font = `12px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: color('--muted'), font, ticks: { show: false } };
   const grid = { stroke: color('--border'), width: 1 };
+  // Room for the first and the last label, the first beside the labels of values.
+  const halfTick = 3.5 * Math.max(...data.ticks.map(({ length }) => length));
   const isPoint = data.ticks.length === 1;
   const isFilled = data.lines.filter(({ color }) => color !== '--line-previous').length === 1;
   return {
     width: container.clientWidth,
     height,
     legend: { show: false },
-    padding: [12, 28, 0, 4],
+    padding: [12, Math.max(28, halfTick), 0, Math.max(4, halfTick - 36)],
     scales: {
       x: { time: false, range: (_plot, min, max) => (isPoint ? [-1, 1] : [min, max]) },
       y: { range: (_plot, min, max) => [Math.min(0, min), Math.max(max * 1.08, min < 0 ? 0 : 1)] },

@@ -4,7 +4,7 @@ import { Table } from '../components/table.tsx';
 import { currencyOf } from '../display/csv.ts';
 import { dimensionLabel, groupLabel } from '../display/dimensions.ts';
 import { formatChange, formatShare } from '../display/format.ts';
-import { formatMeasure, isMissing, measureLabel } from '../display/measures.ts';
+import { areSales, formatMeasure, isMissing, measureLabel } from '../display/measures.ts';
 import { texts } from '../language/language.ts';
 import { isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
 import { changeBetween, directionOf } from './change.ts';
@@ -53,11 +53,14 @@ type Shown = Pick<GroupsProperties, 'report' | 'state' | 'others'> & {
 };
 
 /** The measure of bars and shares: averages have no share. */
-const summableOf = (measure: MeasureName): MeasureName =>
+const summableOf = (measure: MeasureName): Exclude<MeasureName, 'average_ticket_in_cents'> =>
   measure === 'average_ticket_in_cents' ? 'revenue_in_cents' : measure;
 
-const shareName = (measure: MeasureName, state: ViewState): string =>
-  texts.ranking.share(measureLabel(summableOf(measure), state).toLowerCase());
+function shareName(measure: MeasureName, state: ViewState): string {
+  const name = summableOf(measure);
+  const { value, ...shares } = texts.ranking.shares;
+  return name === 'revenue_in_cents' && !areSales(state) ? value : shares[name];
+}
 
 /** Periods have no change: no day is in both times. */
 const hasChange = ({ group_by, compared_period }: Report): boolean =>
