@@ -28,7 +28,7 @@ export const texts = {
     tooMany: 'Too many requests.',
     unavailable: (id: string) => `The service is not available now. ${id && `(${id})`}`,
     refused: (label: string) => `The service does not accept this value${label && ` of ${label}`}.`,
-    interval: 'The chart has too many periods. Choose a longer interval.',
+    interval: 'The chart has too many periods. Choose a longer interval or a shorter period.',
     /** Of a link. */
     noDay: (day: string) => `The link has a day that does not exist: ${day}.`,
     unknown: (given: string) => `The link has a value that the page does not know: ${given}.`,

@@ -28,7 +28,8 @@ export const texts: Catalogue = {
     tooMany: 'Muitas consultas.',
     unavailable: (id) => `O serviço não está disponível agora. ${id && `(${id})`}`,
     refused: (label) => `O serviço não aceita este valor${label && ` de ${label}`}.`,
-    interval: 'O gráfico tem intervalos demais. Escolha um intervalo mais longo.',
+    interval:
+      'O gráfico tem intervalos demais. Escolha um intervalo mais longo ou um período mais curto.',
     noDay: (day) => `O link tem um dia que não existe: ${day}.`,
     unknown: (given) => `O link tem um valor que a página não conhece: ${given}.`,
     customer: 'Cliente deve ser um id que começa com cus_.',
