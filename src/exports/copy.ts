@@ -1,10 +1,10 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseColumn } from '../domain/purchase.ts';
+import { changedTextPattern, roundedNumberPattern } from '../domain/spreadsheet-text.ts';
 import { queryRows, runStatement } from '../duckdb/connection.ts';
 import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
 import { type Quoting, quotedCharacters, type Separator } from '../http/formats/quoting.ts';
-import { changedTextPattern, roundedNumberPattern } from '../http/formats/spreadsheet.ts';
 import type { Table, TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { localTimeFunction } from './functions.ts';

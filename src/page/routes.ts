@@ -48,6 +48,7 @@ const domainModules = [
   'purchase.js',
   'purchase-query.js',
   'purchase-report.js',
+  'spreadsheet-text.js',
   'zone-offset.js',
 ];
 

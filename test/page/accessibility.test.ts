@@ -151,7 +151,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
         .nth(shown - 1)
         .waitFor();
       // The last page has no button any more.
-      expect(await focused(page)).toBe(shown < 27 ? 'Load more' : 'Purchases');
+      expect(await focused(page)).toBe(shown < 27 ? 'Load more' : 'Orders');
     }
     await tabTo(page, `${hostile} source`, 'Shift+Tab');
     await press('Enter');

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { periodKeyAt, periodsBetween } from '../../src/domain/period.ts';
 import { parseExactly } from '../../src/page/browser/api/exact-json.ts';
-import { formatInterval, formatSpan, formatTicks } from '../../src/page/browser/display/format.ts';
+import {
+  formatInterval,
+  formatMoney,
+  formatSpan,
+  formatTicks,
+} from '../../src/page/browser/display/format.ts';
 import { partsOf } from '../../src/page/browser/statistics/chart-line.ts';
 import { averageRetention, retentionOf } from '../../src/page/browser/statistics/retention.ts';
 import { addDays, endOfDay, startOfDay } from '../../src/page/browser/view/calendar.ts';
@@ -15,7 +20,9 @@ import {
   spanOf,
 } from '../../src/page/browser/view/period.ts';
 import { requestsOf } from '../../src/page/browser/view/requests.ts';
-import { hashOf, readState } from '../../src/page/browser/view/view-state.ts';
+import { hashOf, readLink } from '../../src/page/browser/view/view-state.ts';
+
+const readState = (hash: string) => readLink(hash).state;
 
 describe('a day of the page', () => {
   it.each([
@@ -96,6 +103,8 @@ describe('the chart', () => {
   it('names periods by the days that they have', () => {
     expect(name('month', '2026-10-01T00:00:00Z')).toBe('Oct 2026');
     expect(name('month', '2026-11-01T00:00:00Z')).toBe('Nov 1 – 26, 2026, until 3:00 PM');
+    expect(name('year', '2025-01-01T00:00:00Z', 'all')).toBe('2025');
+    expect(name('year', '2026-01-01T00:00:00Z')).toBe('Jan 1 – Nov 26, 2026, until 3:00 PM');
     expect(name('week', '2025-12-28T00:00:00Z')).toBe('Jan 1 – 3, 2026');
     expect(name('week', '2026-11-22T00:00:00Z')).toBe('Nov 22 – 26, 2026, until 3:00 PM');
     expect(name('day', '2026-11-25T00:00:00Z')).toBe('Nov 25, 2026');
@@ -110,17 +119,23 @@ describe('the chart', () => {
     expect(ticks('day', day, next)).toEqual(['Dec 31, 2025', 'Jan 1, 2026']);
     expect(ticks('day', next)).toEqual(['Jan 1']);
     expect(ticks('month', next)).toEqual(['Jan 2026']);
+    expect(ticks('year', next)).toEqual(['2026']);
     expect(ticks('hour', day, next)).toEqual(['Dec 31, 12 PM', 'Jan 1, 12 PM']);
     expect(ticks('hour', next)).toEqual(['12:00 PM']);
   });
 
-  it('ends the line at the last whole period, and has a point for the present one', () => {
+  it('has a line of whole periods, and points of those of which a part is missing', () => {
     const values = [1, null, 3, 4];
-    expect(partsOf(values, true)).toEqual([
-      [1, null, 3, null],
-      [null, null, null, 4],
+    expect(partsOf(values, [true, false, false, true])).toEqual([
+      [null, null, 3, null],
+      [1, null, null, 4],
     ]);
-    expect(partsOf(values, false)).toEqual([values, [null, null, null, null]]);
+    expect(
+      partsOf(
+        values,
+        values.map(() => false),
+      ),
+    ).toEqual([values, [null, null, null, null]]);
   });
 });
 
@@ -150,6 +165,20 @@ describe('a cohort', () => {
 });
 
 describe('the state in the URL', () => {
+  it.each([
+    ['period=custom&from=2026-02-30&to=2026-03-05', 'from', /2026-02-30/],
+    ['period=custom&from=2026-03-05&to=2026-03-01', 'from', /must not end before/],
+    ['period=fortnight', 'period', /period=fortnight/],
+    ['timezone=Mars', 'timezone', /timezone=Mars/],
+    ['group_by=color', 'group_by', /group_by=color/],
+    ['interval=hour&period=custom&from=1990-01-01&to=2026-01-01', 'interval', /longer interval/],
+  ])('says what is wrong in a link: %s', (hash, param, message) => {
+    const { state, problems } = readLink(`#${hash}`);
+    expect(problems).toEqual([expect.objectContaining({ param })]);
+    expect(problems[0]?.message).toMatch(message);
+    expect(readLink(hashOf(state)).problems).toEqual([]);
+  });
+
   it('counts paid purchases unless it says otherwise', () => {
     expect(readState('').filters).toEqual({ status: 'paid' });
     expect(readState('#status=all').filters).toEqual({});
@@ -269,6 +298,16 @@ it('reads integers that a double would round as text, and nothing else', () => {
   });
 });
 
+it.each([
+  ['BRL', 123_456],
+  ['BRL', 123_456_789_01],
+  ['JPY', 1_000],
+  ['KWD', 1_234_567],
+  ['EUR', 10_000],
+])('reads an amount as the page writes it: %s %i', (currency, amount) => {
+  expect(amountOf(formatMoney(amount, currency), currency)).toBe(String(amount));
+});
+
 it('reads amounts exactly, and refuses what is none', () => {
   const read = (currency: string | null, ...texts: readonly string[]) =>
     texts.map((text) => amountOf(text, currency));
@@ -281,7 +320,8 @@ it('reads amounts exactly, and refuses what is none', () => {
   ]);
   const refused = [null, null, null, null, null];
   expect(read(null, '', '-1', '1.234', '1.000,00', 'ten')).toEqual(refused);
+  expect(read('BRL', '€ 1', 'R$', '1,23,4', '1,2345', 'R$ R$ 1')).toEqual(refused);
   expect(read('KWD', '12', '12,3', '1.234')).toEqual(['12000', '12300', '1234']);
   expect(read('JPY', '1000', ' 5 ')).toEqual(['1000', '5']);
-  expect(read('JPY', '', '1,000', '1.0', '1.', 'ten')).toEqual(refused);
+  expect(read('JPY', '', '1.000', '1.0', '1.', 'ten')).toEqual(refused);
 });

@@ -5,17 +5,24 @@ import { hasBrowser } from './browser.ts';
 import { test as it, january } from './opened-page.ts';
 
 it.each([
-  ['BRL', 'R$1,234.56', 'R$1.2K'],
-  ['JPY', '¥123,456', '¥123.5K'],
-  ['KWD', 'KWD 123.456', 'KWD 123.5'],
+  ['BRL', 'R$1,234.56'],
+  ['JPY', '¥123,456'],
+  ['KWD', 'KWD 123.456'],
   // Intl has no digits for it.
-  ['IQD', 'IQD 123.456', 'IQD 123.5'],
-  [null, '1,234.56', '1.2K'],
-  ['points', '1,234.56', '1.2K'],
-])('amounts of the currency %s have its digits: %s', (currency, expected, short) => {
+  ['IQD', 'IQD 123.456'],
+  [null, '1,234.56'],
+  ['points', '1,234.56'],
+])('amounts of the currency %s have its digits, also on an axis: %s', (currency, expected) => {
   const plain = (text: string) => text.replaceAll('\u00a0', ' ');
   expect(plain(formatMoney(123_456, currency))).toBe(expected);
-  expect(plain(formatShortMoney(unitsOf(123_456, currency), currency))).toBe(short);
+  expect(plain(formatShortMoney(unitsOf(123_456, currency), currency))).toBe(expected);
+});
+
+it('has exact values on an axis, short ones from a million on', () => {
+  const values = [1_250, 125_000, 1_250_000, 12_500_000];
+  expect(values.map((value) => formatShortMoney(value, 'BRL'))).toEqual([
+    ...['R$1,250', 'R$125,000', 'R$1.25M', 'R$12.5M'],
+  ]);
 });
 
 describe.runIf(hasBrowser)('the page of a shop with yen alone', () => {
@@ -47,7 +54,7 @@ describe.runIf(hasBrowser)('the page of a shop with yen alone', () => {
       expect.arrayContaining(['¥120,000', '¥5,000']),
     );
     expect(await page.evaluate('[...labels]')).toEqual(
-      expect.arrayContaining(['¥0', '¥60K', '¥120K']),
+      expect.arrayContaining(['¥0', '¥60,000', '¥120,000']),
     );
     await page.getByText('Show as a table').click();
     expect((await text('#chart-table tbody tr'))[9]).toBe('Jan 10, 2026¥125,000¥0');

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect } from 'vitest';
 import { fileReader } from '../http/formats/reading.ts';
-import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
+import { addRow } from '../support/rows.ts';
+import { addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { hasBrowser } from './browser.ts';
 import { hostile, test as it, january, januaryBounds, paidJanuary } from './opened-page.ts';
@@ -12,105 +13,104 @@ import { hostile, test as it, january, januaryBounds, paidJanuary } from './open
 const run = promisify(execFile);
 
 describe.runIf(hasBrowser)('the page', () => {
-  it('downloads what each panel shows as CSV, also after more purchases are loaded', {
+  it('saves what each panel shows, without a request, with names and the words of the reader', {
     tags: ['slow'],
-  }, async ({ show, fullShop, api }) => {
-    const { page, save } = await show(january);
-    const isAsResponse = async (
-      button: string,
-      file: string,
-      path: string,
-      bounds = januaryBounds,
-    ) => {
-      const { name, bytes } = await save(button);
-      expect(name).toBe(file);
-      const query = `${bounds}&format=csv_excel&amounts=units`;
-      const expected = await api.get(`/v1/purchases${path}${query}`, fullShop.secret);
-      expect(expected.statusCode).toBe(200);
-      expect(bytes.toString(), path).toBe(expected.body);
+  }, async ({ open, database: { pool }, worker }) => {
+    const organization_id = await addOrganization(pool);
+    const customer_id = await addRow(pool, 'customers', { organization_id, name: '=Ana; "Zé"' });
+    const values = { customer_id, created_at: '2026-01-10T02:30:00Z', currency: 'BRL' };
+    const own = { order_number: '0012', utm_source: 'google', payment_status: 'paid' };
+    const price = { purchase_value_in_cents: 123_456 };
+    await addPurchase(pool, organization_id, { ...values, ...own, ...price });
+    const { secret } = await addKey(pool, organization_id);
+    await worker.syncAll();
+    const zone = 'America/Sao_Paulo';
+    const { enter, save, requests } = await open(
+      `/#period=custom&from=2026-01-09&to=2026-01-10&interval=day&timezone=${zone}`,
+      { locale: 'pt-BR' },
+    );
+    await enter(secret);
+    const before = requests.length;
+    const lines = async (panel: string) => {
+      const { name, bytes } = await save(panel);
+      expect(bytes.subarray(0, 3)).toEqual(Buffer.from([0xef, 0xbb, 0xbf]));
+      return [name, ...bytes.subarray(3).toString().split('\r\n')];
     };
-    const report = (parameters: string) =>
-      `/report?${parameters}&timezone=UTC&compare_to=previous_period&`;
-    await isAsResponse('series', 'series.csv', report('group_by=day&limit=1000'));
-    const source = 'group_by=utm_source&order_by=-revenue_in_cents&limit=10';
-    await isAsResponse('ranking', 'ranking.csv', report(source));
-    const types = 'group_by=customer_type&order_by=customer_type';
-    await isAsResponse('customer_types', 'customer_types.csv', report(types));
-    const cohorts = '/cohorts?interval=month&periods=12&timezone=UTC&';
-    const since = 'created_since=2025-02-01T00:00:00.000Z';
-    await isAsResponse('cohorts', 'cohorts.csv', cohorts, januaryBounds.replace(/^[^&]*/, since));
-    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=10&timezone=UTC&');
-    await page.getByRole('button', { name: 'Load more' }).click();
-    await page.locator('#purchases tbody tr').nth(19).waitFor();
-    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=20&timezone=UTC&');
+    const measures = ['Vendas', 'Pedidos', 'Clientes', 'Ticket médio'];
+    const columns = [
+      ...measures,
+      ...measures.map((measure) => `${measure} (período comparado)`),
+      'Moeda',
+    ].join(';');
+    const row = '1234,56;1;1;1234,56;0,00;0;0;;BRL';
+    expect(await lines('series')).toEqual([
+      'Vendas ao longo do tempo.csv',
+      `Dia (${zone});${columns}`,
+      `2026-01-09;${row}`,
+      '2026-01-10;0,00;0;0;;0,00;0;0;;BRL',
+      '',
+    ]);
+    expect(await lines('ranking')).toEqual([
+      'Ranking.csv',
+      `Origem;${columns}`,
+      `google;${row}`,
+      '',
+    ]);
+    expect((await lines('customer_types'))[2]).toBe(`Novos;${row}`);
+    expect(await lines('customers')).toEqual([
+      'Melhores clientes.csv',
+      'Cliente;Vendas;Pedidos;Moeda',
+      `"'=Ana; ""Zé""";1234,56;1;BRL`,
+      '',
+    ]);
+    expect(await lines('purchases')).toEqual([
+      'Últimos pedidos.csv',
+      `Pedido;Cliente;Criado em (${zone});Status do pagamento;Valor;Moeda`,
+      `'0012;"'=Ana; ""Zé""";2026-01-09 23:30:00;pago;1234,56;BRL`,
+      '',
+    ]);
+    const [, header, first] = await lines('cohorts');
+    expect(header).toMatch(/^Primeiro pedido;Clientes;1 mês depois;2 meses depois;/);
+    expect(first).toMatch(/^jan. de 2026;1;0;0;/);
+    expect(requests.slice(before).map((request) => request.url())).toEqual([]);
   });
 
-  it('downloads CSV with the marks of the reader, in local time', { tags: ['slow'] }, async ({
-    show,
-  }) => {
+  it('saves all purchases that are shown', { tags: ['slow'] }, async ({ show }) => {
+    const { page, save } = await show(january);
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await page.locator('#purchases tbody tr').nth(19).waitFor();
+    const { bytes } = await save('purchases');
+    expect(bytes.toString().split('\r\n')).toHaveLength(22);
+  });
+
+  it('saves all matching purchases with the marks of the reader, in local time', {
+    tags: ['slow'],
+  }, async ({ show }) => {
     const { page, save } = await show(january.replace('UTC', 'America/Sao_Paulo'), {
       locale: 'pt-BR',
     });
     await page.evaluate('delete window.showSaveFilePicker');
-    const { bytes } = await save('series');
-    const [header, first] = bytes.toString().split('\r\n');
-    expect(header).toMatch(/^\ufeffday \(America\/Sao_Paulo\);purchase_count;/);
-    expect(first).toMatch(/^2026-01-01 00:00:00;1;/);
-    for (const button of ['ranking', 'purchases', 'all']) {
-      const file = await save(button);
-      expect(file.bytes.toString(), button).toMatch(/;\d+,\d\d;/);
-    }
+    const { bytes } = await save('all');
+    expect(bytes.toString()).toMatch(/;\d+,\d\d;/);
+    expect(bytes.toString()).toContain(' (America/Sao_Paulo);');
   });
 
-  it('downloads the latest 100 purchases if more are shown, and says so', {
+  it('saves amounts of several currencies apart, as the chart shows them', {
     tags: ['slow'],
-  }, async ({ open, database, worker, api }) => {
-    const organizationId = await addOrganization(database.pool, 'Large');
-    const customerId = await addCustomer(database.pool, organizationId);
-    await addPurchases(database.pool, organizationId, customerId, 105);
-    const { secret } = await addKey(database.pool, organizationId);
-    await worker.syncAll();
-    const { page, enter, save } = await open('/#period=all&timezone=UTC&status=all');
-    await enter(secret);
-    const button = page.locator('[data-download=purchases]');
-    for (let shown = 10; shown < 105; shown += 10) {
-      expect(await button.textContent()).toBe('CSV');
-      await page.getByRole('button', { name: 'Load more' }).click();
-      await page
-        .locator('#purchases tbody tr')
-        .nth(Math.min(shown + 10, 105) - 1)
-        .waitFor();
-    }
-    expect(await button.textContent()).toBe('CSV of the latest 100');
-    const { bytes } = await save('purchases');
-    const expected = await api.get(
-      '/v1/purchases?limit=100&format=csv_excel&amounts=units&timezone=UTC',
-      secret,
-    );
-    expect(bytes.toString()).toBe(expected.body);
-  });
-
-  it('downloads amounts of several currencies apart, as the chart shows them', {
-    tags: ['slow'],
-  }, async ({ open, mixedSecret, api }) => {
+  }, async ({ open, mixedSecret }) => {
     const { page, enter, loaded, save } = await open(`${january}&currencies=all`);
     await enter(mixedSecret);
-    const expected = async (path: string) => {
-      const query = `${januaryBounds}&format=csv_excel&amounts=units`;
-      return (await api.get(`/v1/purchases/${path}&${query}`, mixedSecret)).body;
-    };
+    const lines = async () => (await save('series')).bytes.toString().split('\r\n');
     const line = () => page.locator('#requests pre').nth(1).textContent();
-    const split = await save('series');
-    expect(split.bytes.toString()).toBe(
-      await expected('timeseries?interval=day&timezone=UTC&group_by=currency&group_limit=5'),
-    );
+    const split = await lines();
+    expect(split[0]).toBe('\ufeffDay (UTC),Currency,Order value,Orders,Customers,Average ticket');
+    expect(split).toContain(`2026-01-10,BRL,'90071992547409.93,1,1,'90071992547409.93`);
+    expect(split).toContain('2026-01-10,EUR,1.00,1,1,1.00');
     expect(await line()).toContain('/timeseries?interval=day&timezone=UTC&group_by=currency&');
 
-    await page.getByRole('button', { name: /^Purchases/ }).click();
+    await page.getByRole('button', { name: /^Orders/ }).click();
     await loaded();
-    const counts = await save('series');
-    const report = 'report?group_by=day&limit=1000&timezone=UTC&compare_to=previous_period';
-    expect(counts.bytes.toString()).toBe(await expected(report));
+    expect((await lines())[0]).toMatch(/^\ufeffDay \(UTC\),Order value,Orders,/);
     expect(await line()).not.toContain('currency');
   });
 
@@ -158,8 +158,8 @@ describe.runIf(hasBrowser)('the page', () => {
         ],
         ['Best customers', await report(`group_by=customer&${customers}`)],
         ['Cohorts', (await expected('/cohorts?periods=12&timezone=UTC&', cohorts)).body],
-        ['Latest purchases', (await expected('?limit=10&')).body],
-        ['All purchases, as Parquet', ''],
+        ['Latest orders', (await expected('?limit=10&')).body],
+        ['All orders, as Parquet', ''],
       ]);
       expect(titles).toEqual([...bodies.keys()]);
       const env = { ...process.env, KEY: fullShop.secret };

@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { platforms } from '../../src/domain/purchase.ts';
-import { en } from '../../src/page/browser/language/en.ts';
-import { pt } from '../../src/page/browser/language/pt.ts';
+import { texts as en } from '../../src/page/browser/language/en.ts';
+import { texts as pt } from '../../src/page/browser/language/pt.ts';
 import { filters } from '../../src/page/browser/view/filters.ts';
 import { hasBrowser } from './browser.ts';
 import { test as it, january } from './opened-page.ts';
@@ -93,7 +93,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
       await page.reload();
       await enter(fullShop.secret);
       expect(await page.locator('html').getAttribute('lang')).toBe(lang);
-      expect(await page.title()).toBe(lang === 'en' ? 'Purchases' : 'Compras');
+      expect(await page.title()).toBe(lang === 'en' ? 'Orders' : 'Pedidos');
       const value = await page.locator('#totals .card-value').first().textContent();
       expect(value?.replaceAll('\u00a0', ' ')).toBe(revenue);
       await page.locator('.table-of-chart summary').click();
@@ -108,7 +108,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     const { page, context, loaded } = await show(`${january}&utm_source=none`);
     expect(await page.evaluate('localStorage.length')).toBe(0);
     await page.getByRole('button', { name: 'Português' }).click();
-    await page.getByText('Nenhuma compra corresponde').waitFor();
+    await page.getByText('Nenhum pedido encontrado').waitFor();
     expect(page.url()).toContain('utm_source=none');
     await page.reload();
     await loaded();

@@ -22,8 +22,8 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await page.locator('#organization').textContent()).toBe(`${hostile} shop`);
     const stats = (await api.get('/v1/purchases/stats', fullShop.secret)).json();
     expect(stats).toMatchObject({ purchase_count: 27, revenue_in_cents: 35_100 });
-    expect(await card(page, 'Revenue').textContent()).toBe('R$351.00');
-    expect(await card(page, 'Purchases').textContent()).toBe('27');
+    expect(await card(page, 'Order value').textContent()).toBe('R$351.00');
+    expect(await card(page, 'Orders').textContent()).toBe('27');
     expect(await card(page, 'Customers').textContent()).toBe('27');
     expect(await card(page, 'Average ticket').textContent()).toBe('R$13.00');
     expect(await ranking(page).count()).toBe(1);
@@ -35,7 +35,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(requests.filter((request) => request.url().includes('/v1/customers?')).length).toBe(2);
     await page.getByRole('button', { name: 'Load more' }).click();
     await purchases.nth(19).waitFor();
-    expect(await page.locator('#freshness').textContent()).toMatch(/^Data as of .+\(.+\)$/);
+    expect(await page.locator('#freshness').textContent()).toMatch(/^Updated at .+\(.+\)$/);
     expect(await page.locator('#chart canvas').count()).toBe(1);
     await page.getByText('Show as a table').click();
     const days = page.locator('#chart-table tbody tr');
@@ -55,7 +55,7 @@ describe.runIf(hasBrowser)('the page', () => {
     );
     await page.getByText('Paid', { exact: true }).click();
     await loaded();
-    expect(await card(page, 'Purchases').textContent()).toBe('2');
+    expect(await card(page, 'Orders').textContent()).toBe('2');
     await page.locator('#dimension').selectOption('Platform');
     await loaded();
     await page.getByRole('button', { name: /^bling/ }).click();
@@ -67,16 +67,16 @@ describe.runIf(hasBrowser)('the page', () => {
     await loaded();
     expect(await page.locator('#chips li').allTextContents()).toEqual(['Platformbling×']);
     const other = await show(`/${new URL(page.url()).hash}`);
-    expect(await card(other.page, 'Purchases').textContent()).toBe('2');
+    expect(await card(other.page, 'Orders').textContent()).toBe('2');
     expect(await other.page.locator('#chips li').count()).toBe(1);
     for (const purchases of ['2', '2', '5', '27']) {
       await page.goBack();
-      await card(page, 'Purchases').getByText(purchases, { exact: true }).waitFor();
+      await card(page, 'Orders').getByText(purchases, { exact: true }).waitFor();
     }
     expect(await page.locator('#chips li').count()).toBe(0);
     expect(stateOf(page)).toMatchObject({ period: 'last30' });
     await page.goForward();
-    await card(page, 'Purchases').getByText('5', { exact: true }).waitFor();
+    await card(page, 'Orders').getByText('5', { exact: true }).waitFor();
   });
 
   it('lists the latest purchases of a UTM value too, newest first', { tags: ['slow'] }, async ({
@@ -102,7 +102,7 @@ describe.runIf(hasBrowser)('the page', () => {
   }) => {
     const { page, enter, loaded } = await open(`${january}&currencies=all`);
     await enter(mixedSecret);
-    expect(await card(page, 'Revenue').locator('.line').allTextContents()).toEqual([
+    expect(await card(page, 'Order value').locator('.line').allTextContents()).toEqual([
       'R$90,071,992,547,409.93',
       '€1.00',
     ]);
@@ -129,7 +129,7 @@ describe.runIf(hasBrowser)('the page', () => {
       const { secret } = await addKey(pool, organizationId);
       const { page, enter } = await open(january, { viewport: { width, height: 900 } });
       await enter(secret);
-      expect(await card(page, 'Revenue').textContent()).toBe('R$1,158,637.29');
+      expect(await card(page, 'Order value').textContent()).toBe('R$1,158,637.29');
       const lines = await page.evaluate(`(() => {
         const range = document.createRange();
         range.selectNodeContents(document.querySelector('#totals .card-value'));
@@ -214,7 +214,7 @@ describe.runIf(hasBrowser)('the page', () => {
     await page.locator('.freshness.failed').waitFor();
     expect(await freshness.getAttribute('class')).toBe('freshness old failed');
     expect(await freshness.textContent()).toMatch(/ \(1\d min\. ago\)$/);
-    expect(await card(page, 'Revenue').textContent()).toBe('R$351.00');
+    expect(await card(page, 'Order value').textContent()).toBe('R$351.00');
     await context.setOffline(false);
     await worker.syncAll();
     await page.getByRole('button', { name: 'Show newer data' }).click();
@@ -237,7 +237,7 @@ describe.runIf(hasBrowser)('the page', () => {
     await worker.syncAll();
     await page.getByRole('button', { name: 'Refresh' }).click();
     await loaded();
-    expect(await card(page, 'Revenue').textContent()).toBe('R$129.90');
+    expect(await card(page, 'Sales').textContent()).toBe('R$129.90');
   });
 
   it('begins a custom period with the days that are shown, and refuses an end before its begin', {
@@ -321,9 +321,9 @@ describe.runIf(hasBrowser)('the page', () => {
 
   it('says what to do if nothing matches', { tags: ['slow'] }, async ({ show }) => {
     const { page, loaded } = await show('/#period=last7&timezone=UTC&status=all&utm_source=none');
-    expect(await card(page, 'Purchases').textContent()).toBe('0');
+    expect(await card(page, 'Orders').textContent()).toBe('0');
     await page.getByRole('button', { name: 'Remove all filters' }).click();
     await loaded();
-    expect(await card(page, 'Purchases').textContent()).toBe('6');
+    expect(await card(page, 'Orders').textContent()).toBe('6');
   });
 });

@@ -1,4 +1,4 @@
-import { changedTextPattern, roundedNumberPattern } from './spreadsheet.ts';
+import { changedTextPattern, roundedNumberPattern } from '../../domain/spreadsheet-text.ts';
 
 /** The characters that RFC 4180 requires quotes for, by the separator of columns. */
 export const quotedCharacters = {

@@ -65,7 +65,7 @@ export function App() {
           <img src="/assets/icon.svg" alt={texts.page.title} width="24" height="24" />
           <span aria-hidden="true">{texts.page.title}</span>
         </a>
-        <span class="organization" id="organization">
+        <span class="organization" id="organization" title={organization}>
           {organization}
         </span>
         {hasKey && views !== null && <views.CustomerSearch />}

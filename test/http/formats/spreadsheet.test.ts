@@ -1,7 +1,7 @@
 import { DuckDBInstance, listValue } from '@duckdb/node-api';
 import { expect, it } from 'vitest';
+import { changedTextPattern, roundedNumberPattern } from '../../../src/domain/spreadsheet-text.ts';
 import { quotings } from '../../../src/http/formats/quoting.ts';
-import { changedTextPattern, roundedNumberPattern } from '../../../src/http/formats/spreadsheet.ts';
 
 /** Texts that Excel, LibreOffice or Google Sheets read as something else, in some language. */
 const changedTexts = [

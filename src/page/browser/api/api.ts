@@ -1,26 +1,14 @@
-import { pluralOf, texts } from '../language/language.ts';
+import { texts } from '../language/language.ts';
+import { filterNamed } from '../view/filters.ts';
 import { parseExactly } from './exact-json.ts';
 import { readKey } from './key.ts';
+import { ApiProblem } from './problem.ts';
 
 let reportRefusedKey: (problem: string) => void = () => {};
 
 /** Sets what happens if the service refuses the key. */
 export function onKeyRefused(listener: (problem: string) => void): void {
   reportRefusedKey = listener;
-}
-
-/** A request that failed, with a sentence for the user. */
-export class ApiProblem extends Error {
-  /** 0 if the service did not respond. */
-  readonly status: number;
-  /** The parameter at fault. */
-  readonly param: string | undefined;
-
-  constructor(message: string, status: number, param?: string) {
-    super(message);
-    this.status = status;
-    this.param = param;
-  }
 }
 
 /** Sends a request with the key. Rejects with ApiProblem unless the response is a success. */
@@ -72,30 +60,28 @@ export function problemOf(error: unknown): ApiProblem {
   throw error;
 }
 
+/** A problem in the reader's language: the messages of the API are English. */
 async function problemIn(response: Response): Promise<ApiProblem> {
-  const { status } = response;
+  const { status, headers } = response;
+  const { problems } = texts;
   const body = (await response.json().catch(() => null)) as {
-    readonly error?: { readonly message?: string; readonly param?: string };
+    readonly error?: { readonly param?: string };
   } | null;
-  const { message = `${status}`, param } = body?.error ?? {};
-  return new ApiProblem(sentence(response, message, param), status, param);
+  const { param } = body?.error ?? {};
+  const seconds = headers.get('Retry-After');
+  const id = headers.get('Request-Id') ?? '';
+  const byStatus: Readonly<Record<number, string>> = {
+    401: problems.key,
+    403: problems.scope,
+    404: problems.noRecord,
+    429: problems.tooMany,
+  };
+  const reason = byStatus[status] ?? (status < 500 ? refusal(param) : problems.unavailable(id));
+  return new ApiProblem(reason, status, param, seconds === null ? null : Number(seconds));
 }
 
-/** The messages of the API are English. Those that a use of the page causes have their own texts. */
-function sentence({ status, headers }: Response, message: string, param?: string): string {
-  const { problems } = texts;
-  const seconds = headers.get('Retry-After');
-  const when =
-    seconds === null ? problems.soon : pluralOf(problems.seconds, Number(seconds), seconds);
-  if (status === 401) return problems.key;
-  if (status === 403) return problems.scope;
-  if (status === 404) return problems.noRecord;
-  if (status === 429) return problems.tooMany(when);
-  if (status >= 500) {
-    const id = headers.get('Request-Id');
-    return `${problems.unavailable(when)}${id === null ? '' : ` (${id})`}`;
-  }
-  if (param === 'interval') return problems.interval;
-  if (param === 'customer_id') return problems.customer;
-  return problems.refused(message);
+function refusal(param = ''): string {
+  if (param === 'interval') return texts.problems.interval;
+  if (param === 'customer_id') return texts.problems.customer;
+  return texts.problems.refused(filterNamed(param)?.label ?? param);
 }

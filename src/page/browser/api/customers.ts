@@ -19,8 +19,9 @@ export async function findCustomers(text: string, signal: AbortSignal): Promise<
   return found.data.length > 0 ? found : search({ q: digits });
 }
 
+/** A name may be an empty text. */
 export const nameOf = ({ name, email, phone, id }: Customer): string =>
-  name ?? email ?? phone ?? id;
+  name?.trim() || email || phone || id;
 
 /** A report by customer, and the customers' names by id. */
 export type BestCustomers = {

@@ -4,19 +4,19 @@ import { statusLabel } from '../display/dimensions.ts';
 import { formatInstant, formatMoney } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 import { ActionButton } from './controls.tsx';
+import { Label } from './label.tsx';
 import { Table } from './table.tsx';
 
 export type PurchaseListProperties = {
   readonly pages: PurchasePages;
   readonly timeZone?: string | undefined;
   readonly isOfCustomer?: boolean;
-  /** With the rows of another page. */
-  onMore(pages: PurchasePages): void;
-  onProblem(error: unknown): void;
+  /** Adds the rows of the next page. */
+  onMore(): Promise<void>;
 };
 
 /** Purchases, newest first, with a button for the next page. */
-export function PurchaseList({ pages, onMore, onProblem, ...list }: PurchaseListProperties) {
+export function PurchaseList({ pages, onMore, ...list }: PurchaseListProperties) {
   const { data, has_more } = pages.page;
   if (data.length === 0) return <p class="empty">{texts.purchases.none}</p>;
   const columns = [
@@ -32,7 +32,7 @@ export function PurchaseList({ pages, onMore, onProblem, ...list }: PurchaseList
         ))}
       </Table>
       {has_more && (
-        <ActionButton class="quiet more" run={() => pages.next().then(onMore, onProblem)}>
+        <ActionButton class="quiet more" run={onMore}>
           {texts.purchases.more}
         </ActionButton>
       )}
@@ -46,14 +46,17 @@ type PurchaseRowProperties = Pick<PurchaseListProperties, 'timeZone' | 'isOfCust
 
 function PurchaseRow({ purchase, timeZone, isOfCustomer }: PurchaseRowProperties) {
   const { id, customer_id: customer, payment_status: status, currency = null } = purchase;
+  const order = purchase.order_number ?? id;
   return (
     <tr>
       <td>
-        <span title={id}>{purchase.order_number ?? id}</span>
+        <Label text={order} title={order === id ? id : `${order} ${id}`} />
         {!isOfCustomer && (
           <>
             {' '}
-            <a href={`/app/customers/${customer}`}>{purchase.customer_name ?? customer}</a>
+            <a href={`/app/customers/${customer}`}>
+              <Label text={purchase.customer_name || customer} />
+            </a>
           </>
         )}
         <span class="line muted">{formatInstant(purchase.created_at, timeZone)}</span>

@@ -1,33 +1,18 @@
 import { createContext } from 'preact';
-import { useContext, useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { problemOf } from '../api/api.ts';
-import type { PurchasePages } from '../api/purchases.ts';
-import type { Series } from '../api/series.ts';
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { ApiProblem } from '../api/problem.ts';
+import { daysOfData } from '../api/series.ts';
 import { announce } from '../components/announce.ts';
-import type { Failure } from '../components/failures.tsx';
 import { formatCounted } from '../display/format.ts';
 import { texts } from '../language/language.ts';
-import { dayAt } from '../view/calendar.ts';
 import { isSelected, nextDimension } from '../view/filters.ts';
-import { type Days, daysOf, defaultComparison, isPossible } from '../view/period.ts';
+import { daysOf, defaultComparison, isPossible } from '../view/period.ts';
 import { requestsOf } from '../view/requests.ts';
-import { hashOf, readState, type ViewState } from '../view/view-state.ts';
-import {
-  type DashboardData,
-  loadDashboard,
-  type PartName,
-  type Totals,
-  type View,
-} from './load.ts';
+import { hashOf, readLink, type ViewState } from '../view/view-state.ts';
+import type { Totals, View } from './load.ts';
+import { isEnded, type Part, partNames, useParts } from './parts.ts';
 
-/** What the page shows of a part. The value is null if it failed to load. */
-export type Part<Value> = {
-  /** The view that requested it: an earlier one until the part of the present view arrives. */
-  readonly view: View;
-  readonly value: Value | null;
-};
-
-type Parts = { readonly [Name in PartName]?: Part<DashboardData[Name]> };
+export type { Part } from './parts.ts';
 
 export type DashboardState = ReturnType<typeof useDashboardState>;
 
@@ -38,82 +23,81 @@ export const useDashboard = (): DashboardState => useContext(DashboardContext) a
 
 const defaultPurchaseCount = 10;
 
-const viewOf = (state: ViewState, purchaseCount = defaultPurchaseCount): View => ({
-  state,
-  at: Date.now(),
-  purchaseCount,
-});
+type ViewOfPage = View & {
+  /** What is wrong in the link. */
+  readonly problems: readonly ApiProblem[];
+};
+
+const viewOf = (
+  state: ViewState,
+  { purchaseCount = defaultPurchaseCount, problems = [] }: Partial<ViewOfPage> = {},
+): ViewOfPage => ({ state, at: Date.now(), purchaseCount, problems });
 
 /** The state of the dashboard, which is in the URL, and the data that it loads. */
 export function useDashboardState(organization: string) {
-  const [left] = useState(readLeft);
-  const [view, setView] = useState(() => viewOf(readState(location.hash), left?.purchaseCount));
-  const [parts, setParts] = useState<Parts>({});
-  /** The last view of which all parts arrived or failed. */
-  const [loaded, setLoaded] = useState<View | null>(null);
-  const [failures, setFailures] = useState<readonly Failure[]>([]);
+  const [view, setView] = useState(viewOfLink);
   /** Those of the last totals that had several, the most frequent first. */
   const [currencies, setCurrencies] = useState<readonly string[]>([]);
   const { state, at } = view;
-  const isBusy = loaded !== view;
+  const { parts, load } = useParts(view, (totals) => {
+    const several = currenciesOf(totals);
+    if (several.length > 0) setCurrencies(several);
+    const [currency] = several;
+    if (currency === undefined || state.currencies === 'all') {
+      announce(formatCounted(totals.report.totals.purchase_count, texts.totals.purchases));
+      return true;
+    }
+    const next = { ...state, filters: { ...state.filters, currency } };
+    history.replaceState(history.state, '', hashOf(next));
+    setView({ ...view, state: next });
+    return false;
+  });
   const rows = parts.purchases?.value?.page.data.length ?? 0;
+  const isBusy = !partNames.every((name) => isEnded(parts[name], view));
   const purchaseCount = isBusy ? view.purchaseCount : Math.max(view.purchaseCount, rows);
-  useLayoutEffect(() => {
-    const loading = new AbortController();
-    const { signal } = loading;
-    const show = <Name extends PartName>(name: Name, value: DashboardData[Name] | null) => {
-      const several = name === 'totals' ? currenciesOf(value as Totals | null) : [];
-      if (several.length > 0) setCurrencies(several);
-      const [currency] = several;
-      if (currency !== undefined && state.currencies === 'one') {
-        loading.abort();
-        const next = { ...state, filters: { ...state.filters, currency } };
-        history.replaceState(history.state, '', hashOf(next));
-        setView(viewOf(next, view.purchaseCount));
-        return;
-      }
-      setParts((before) => withPart(before, name, { view, value }));
-      if (name === 'totals' && value !== null) announce(announcementOf(value as Totals));
-    };
-    void loadDashboard(view, signal, show).then((problems) => {
-      if (signal.aborted) return;
-      setLoaded(view);
-      setFailures(problems.map((problem) => ({ problem })));
-    });
-    return () => loading.abort();
-  }, [view]);
-  useLayoutEffect(() => {
-    if (loaded !== null && left !== null) scrollTo(0, left.scrollY);
-  }, [loaded === null]);
-  useHistory(purchaseCount, () => setView(viewOf(readState(location.hash))));
+  const refresh = () =>
+    setView(viewOf(state, { purchaseCount: Math.max(defaultPurchaseCount, rows) }));
+  useHistory(purchaseCount, isBusy, () => setView(viewOfLink()));
   const totals = partOf(parts.totals, view);
-  const hasSeveralCurrencies = totals?.report.mixed_currencies ?? false;
+  const series = partOf(parts.series, view);
+  const failed = partNames.flatMap((name) => (parts[name]?.problem ? [parts[name]] : []));
   return {
-    ...{ organization, state, failures, parts, view, currencies },
-    refresh: () => setView(viewOf(state, Math.max(defaultPurchaseCount, rows))),
+    ...{ organization, state, parts, view, currencies, refresh },
+    /** What is wrong in the link, and why parts failed. */
+    problems: [...view.problems, ...failed.flatMap(({ problem }) => problem ?? [])],
+    /** Repeats the requests that failed. All others depend on the totals. */
+    retry: () => {
+      if (parts.totals?.problem) refresh();
+      else for (const part of failed) part.retry();
+    },
     /** Whether parts of the view have not arrived. */
     isBusy,
-    /** Whether the last refresh failed, so that older totals are shown. */
-    isStale: !isBusy && parts.totals?.view !== view,
     /** The currency of amounts in the controls. */
     currency: parts.totals?.value?.currency ?? null,
-    requests: requestsOf(state, { at, purchaseCount, hasSeveralCurrencies }),
+    requests: requestsOf(state, {
+      ...{ at, purchaseCount, interval: series?.interval },
+      hasSeveralCurrencies: totals?.report.mixed_currencies ?? false,
+    }),
     /** The days of the period; of all time those with data, if they are known. */
-    days: daysOf(state, at) ?? daysOfData(partOf(parts.series, view), at),
+    days: daysOf(state, at) ?? (series && daysOfData(series, at)),
     change: (patch: Partial<ViewState>) => {
       const next = changed(state, patch);
       history.pushState(null, '', hashOf(next));
       setView(viewOf(next));
     },
-    showPurchases: (value: PurchasePages) =>
-      setParts((before) => {
-        const { purchases } = before;
-        return purchases === undefined ? before : { ...before, purchases: { ...purchases, value } };
-      }),
-    /** Shows why an action failed. Without `retry`, the user can refresh. */
-    fail: (error: unknown, retry?: () => void) =>
-      setFailures([...failures, { problem: problemOf(error), retry }]),
+    showMorePurchases: async () => {
+      const pages = parts.purchases?.value;
+      if (pages) await load('purchases', pages.next);
+    },
   };
+}
+
+/** The view of the URL, with the rows that a user who comes back has left. */
+function viewOfLink(): ViewOfPage {
+  const left = history.state as Left | null;
+  const { state, problems } = readLink(location.hash);
+  history.replaceState(left, '', hashOf(state));
+  return viewOf(state, { ...left, problems });
 }
 
 /** The value of a part, if it belongs to the view. */
@@ -121,32 +105,10 @@ const partOf = <Value>(part: Part<Value> | undefined, view: View): Value | null 
   part?.view === view ? part.value : null;
 
 /** The currencies of the totals, the most frequent first. Empty unless there are several. */
-function currenciesOf(totals: Totals | null): readonly string[] {
-  const rows = totals?.currencies?.rows ?? [];
+function currenciesOf({ currencies }: Totals): readonly string[] {
+  const rows = currencies?.rows ?? [];
   const known = rows.flatMap(({ currency }) => (currency === null ? [] : [String(currency)]));
   return known.length > 1 ? known : [];
-}
-
-const announcementOf = ({ report }: Totals): string =>
-  formatCounted(report.totals.purchase_count, texts.totals.purchases);
-
-/** If a part of the same state fails to load, the earlier data are better than none. */
-function withPart<Name extends PartName>(
-  parts: Parts,
-  name: Name,
-  part: Part<DashboardData[Name]>,
-): Parts {
-  const before = parts[name];
-  const isSame = before !== undefined && hashOf(before.view.state) === hashOf(part.view.state);
-  return part.value === null && isSame ? parts : { ...parts, [name]: part };
-}
-
-/** From the first purchase to the present day. */
-function daysOfData(series: Series | null, now: number): Days | null {
-  const first = series?.series[0]?.periods[0];
-  if (series === null || first === undefined) return null;
-  const { timezone } = series;
-  return { from: dayAt(Date.parse(first.starts_at), timezone), to: dayAt(now, timezone) };
 }
 
 /** Keeps choices that are possible after a change. */
@@ -183,14 +145,14 @@ function ranked(before: ViewState, next: ViewState): ViewState {
 /** What the history keeps of a page that its user leaves. */
 type Left = { readonly purchaseCount: number; readonly scrollY: number };
 
-function readLeft(): Left | null {
-  const left = history.state as Left | null;
-  history.replaceState(left, '', hashOf(readState(location.hash)));
-  return left;
-}
-
 /** Keeps the number of rows and the place for a user who comes back. */
-function useHistory(purchaseCount: number, onNavigation: () => void): void {
+function useHistory(purchaseCount: number, isBusy: boolean, onNavigation: () => void): void {
+  const left = useRef(history.state as Left | null);
+  useLayoutEffect(() => {
+    if (isBusy || left.current === null) return;
+    scrollTo(0, left.current.scrollY);
+    left.current = null;
+  }, [isBusy]);
   useEffect(() => {
     const keep = () => history.replaceState({ purchaseCount, scrollY }, '');
     addEventListener('pagehide', keep);

@@ -10,6 +10,7 @@ import { Freshness } from '../statistics/freshness.tsx';
 import { RankingPanel } from '../statistics/ranking.tsx';
 import { SeriesPanel } from '../statistics/series-panel.tsx';
 import { TotalsCards } from '../statistics/totals.tsx';
+import { browserTimeZone, zoneName } from '../view/calendar.ts';
 import { daysOf, spanOf } from '../view/period.ts';
 import { ComparisonChoice } from './comparison-choice.tsx';
 import { Controls } from './controls-region.tsx';
@@ -20,7 +21,6 @@ import { PurchasesPanel } from './purchases-panel.tsx';
 /** Totals, chart, ranking, customers and purchases of a period. */
 export function Dashboard({ organization }: { readonly organization: string }) {
   const dashboard = useDashboardState(organization);
-  const { refresh } = dashboard;
   useEffect(() => {
     document.title = texts.page.title;
   }, []);
@@ -32,7 +32,7 @@ export function Dashboard({ organization }: { readonly organization: string }) {
         <Dates />
         <Freshness />
       </div>
-      <Banner failures={dashboard.failures} onRetry={refresh} />
+      <Banner problems={dashboard.problems} onRetry={dashboard.retry} />
       <MixedCurrencies />
       <div id="results" aria-busy={dashboard.isBusy}>
         <TotalsCards />
@@ -63,9 +63,12 @@ function Dates() {
   const span = spanOf(report?.compared_period ?? null, state.timezone);
   return (
     <div class="dates-shown" id="dates-shown">
-      <p>{days === null ? texts.periods.all : formatDays(days)}</p>
+      <p>
+        {days === null ? texts.periods.all : formatDays(days)}
+        {state.timezone !== browserTimeZone() && <small> {zoneName(state.timezone)}</small>}
+      </p>
       {!isNarrow && <ComparisonChoice />}
-      {span && <small>{formatSpan(span, state.timezone)}</small>}
+      {span && <small class="compared">{formatSpan(span, state.timezone)}</small>}
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { dimensionLabel, statusLabel } from '../display/dimensions.ts';
 import { formatMoney } from '../display/format.ts';
 import { decimalMark, texts } from '../language/language.ts';
 import {
+  dimensionBefore,
   type Filter,
   type Filters as FilterValues,
   filterNamed,
@@ -22,14 +23,17 @@ import { useDashboard } from './dashboard-state.ts';
 
 /** The filters as removable chips, and a form that adds one. */
 export function Filters() {
-  const { state, currency, currencies, failures, change } = useDashboard();
+  const { state, currency, currencies, problems, change } = useDashboard();
   const [isOpen, setOpen] = useState(false);
   const [refused, setRefused] = useState('');
   const set = (name: string, value: string) =>
     change({ filters: { ...state.filters, [name]: value } });
   const remove = (name: string) => {
-    const { [name]: _, ...others } = state.filters;
-    change({ filters: name === 'status' ? { ...others, status: defaultStatus } : others });
+    const { [name]: value = '', ...others } = state.filters;
+    if (name === 'status') return change({ filters: { ...others, status: defaultStatus } });
+    // The ranking goes back to the dimension whose filter led it on.
+    const from = dimensionBefore(name === 'without' ? value.split(',') : [name], state);
+    return change({ filters: others, ...(from && { group_by: from }) });
   };
   const toggle = (isOpen: boolean) => {
     setOpen(isOpen);
@@ -66,7 +70,7 @@ export function Filters() {
           {texts.filters.add}
         </button>
       )}
-      <Problem id="filter-problem" text={refused || problemAt('filters', failures)} />
+      <Problem id="filter-problem" text={refused || problemAt('filters', problems)} />
     </>
   );
 }
@@ -100,7 +104,9 @@ function Chip({ name, value, currency, onRemove }: ChipProperties) {
   return (
     <li>
       <span class="chip-name">{label}</span>
-      <span class="chip-value">{shown}</span>
+      <span class="chip-value" title={shown}>
+        {shown}
+      </span>
       <button type="button" aria-label={texts.filters.remove(label, shown)} onClick={onRemove}>
         ×
       </button>

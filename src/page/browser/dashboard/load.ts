@@ -1,5 +1,5 @@
 import type uPlot from 'uplot';
-import { type ApiProblem, get, problemOf, type Snapshot } from '../api/api.ts';
+import { get, type Snapshot } from '../api/api.ts';
 import { type BestCustomers, listBestCustomers } from '../api/customers.ts';
 import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
@@ -28,52 +28,47 @@ export type Totals = {
   readonly currency: string | null;
 };
 
+/** The parts of the dashboard, which arrive and fail by themselves. */
 export type DashboardData = {
   readonly totals: Totals;
-  readonly chartLibrary: typeof uPlot;
+  readonly library: typeof uPlot;
   readonly series: Series;
   readonly ranking: Report;
-  readonly customerTypes: Report;
+  readonly customer_types: Report;
   readonly customers: BestCustomers;
   readonly cohorts: Cohorts;
   readonly purchases: PurchasePages;
 };
 export type PartName = keyof DashboardData;
 
-/** Shows a part of the dashboard. A part that failed is null. */
-type Show = <Name extends PartName>(name: Name, value: DashboardData[Name] | null) => void;
+/** Requests a part. */
+export type Request<Name extends PartName> = () => Promise<DashboardData[Name]>;
 
-/** Shows each part when it arrives. The totals come first: no other request delays them. */
+/** Requests a part, and shows it or its failure. Null if it fails. */
+type Load = <Name extends PartName>(
+  name: Name,
+  request: Request<Name>,
+) => Promise<DashboardData[Name] | null>;
+
+/** The totals come first: no other request delays them. */
 export async function loadDashboard(
   view: View,
   signal: AbortSignal,
-  show: Show,
-): Promise<readonly ApiProblem[]> {
-  const problems: ApiProblem[] = [];
-  const load = async <Name extends PartName>(name: Name, loading: Promise<DashboardData[Name]>) => {
-    const value = await loading.catch((error: unknown) => {
-      if (!signal.aborted) problems.push(problemOf(error));
-      return null;
-    });
-    if (!signal.aborted) show(name, value);
-    return value;
-  };
-  const read = async <Body>(path: string) => (await get<Body>(path, signal)).body;
-  const library = load('chartLibrary', loadChartLibrary());
-  const totals = await load('totals', loadTotals(view, signal));
-  if (signal.aborted) return problems;
+  load: Load,
+  requestTotals: Request<'totals'>,
+): Promise<void> {
+  const read = <Body>(path: string) => get<Body>(path, signal).then(({ body }) => body);
+  void load('library', loadChartLibrary);
+  const totals = await load('totals', requestTotals);
+  if (signal.aborted) return;
   const hasSeveralCurrencies = totals?.report.mixed_currencies === true;
   const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies });
-  await Promise.all([
-    library,
-    load('series', loadSeries(requests.series, view, signal)),
-    load('ranking', read<Report>(requests.ranking)),
-    load('customerTypes', read<Report>(requests.customer_types)),
-    load('customers', listBestCustomers(requests.customers, signal)),
-    load('purchases', listPurchases(requests.purchases, { withNames: true, signal })),
-    load('cohorts', read<Cohorts>(requests.cohorts)),
-  ]);
-  return problems;
+  void load('series', () => loadSeries({ ...view, hasSeveralCurrencies }, signal));
+  void load('ranking', () => read<Report>(requests.ranking));
+  void load('customer_types', () => read<Report>(requests.customer_types));
+  void load('customers', () => listBestCustomers(requests.customers, signal));
+  void load('purchases', () => listPurchases(requests.purchases, { withNames: true, signal }));
+  void load('cohorts', () => read<Cohorts>(requests.cohorts));
 }
 
 /** Without rows of the compared time alone. */
@@ -82,7 +77,7 @@ const withPurchases = (report: Report): Report => ({
   rows: report.rows.filter(({ purchase_count: count }) => BigInt(count) > 0n),
 });
 
-async function loadTotals(view: View, signal: AbortSignal): Promise<Totals> {
+export async function loadTotals(view: View, signal: AbortSignal): Promise<Totals> {
   const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies: false });
   const { body: report, asOf } = await get<Report>(requests.totals, signal);
   const currencies = report.mixed_currencies

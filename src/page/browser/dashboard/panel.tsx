@@ -1,47 +1,58 @@
 import type { ComponentChildren } from 'preact';
-import { ActionButton } from '../components/controls.tsx';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
+import { type CsvTable, csvOf } from '../display/csv.ts';
 import { texts } from '../language/language.ts';
-import { type Part, useDashboard } from './dashboard-state.ts';
-import { isCancelled, savePanel } from './download.ts';
+import { useDashboard } from './dashboard-state.ts';
+import { offer } from './download.ts';
+import type { DashboardData, PartName, View } from './load.ts';
+import { isEnded, type Part } from './parts.ts';
 
-type PanelProperties = {
-  readonly kind: 'series' | 'ranking' | 'customer_types' | 'customers' | 'cohorts' | 'purchases';
-  readonly part: Part<unknown> | undefined;
-  readonly title: ComponentChildren;
-  /** Text of the button that downloads what the panel shows. */
-  readonly csv?: string;
+type PanelProperties<Name extends PartName> = {
+  /** The part that the panel shows. */
+  readonly name: Name;
+  /** The id of the content. */
+  readonly id: string;
+  readonly title: string;
   readonly controls?: ComponentChildren;
-  readonly children: ComponentChildren;
+  readonly hint?: string;
+  /** What the panel shows, for a spreadsheet: of the same instant, without a request. */
+  table(value: DashboardData[Name], view: View): CsvTable;
+  children(value: DashboardData[Name], view: View): ComponentChildren;
 };
 
-export function Panel({ kind, part, title, csv = 'CSV', controls, children }: PanelProperties) {
-  const { requests, state, view, isBusy, failures, fail } = useDashboard();
-  const id = `${kind}-title`;
-  const download = () =>
-    savePanel(kind, requests[kind], state.timezone).catch((error) => {
-      if (!isCancelled(error)) fail(error, download);
-    });
+/** A part of the dashboard with its controls, its problem, and a button that saves what it shows. */
+export function Panel<Name extends PartName>(properties: PanelProperties<Name>) {
+  const { name, id, title, controls, hint, table, children } = properties;
+  const { parts, view, problems } = useDashboard();
+  const part = parts[name] as Part<DashboardData[Name]> | undefined;
+  const value = part?.value ?? null;
+  const titleId = `${name}-title`;
   return (
-    <section class="panel" aria-labelledby={id} aria-busy={isBusy && part?.view !== view}>
-      <div class={`panel-head ${kind}-head`}>
-        <h2 id={id} tabIndex={-1}>
+    <section class="panel" aria-labelledby={titleId} aria-busy={!isEnded(part, view)}>
+      <div class={`panel-head ${name}-head`}>
+        <h2 id={titleId} tabIndex={-1}>
           {title}
         </h2>
         {controls}
-        <ActionButton
-          class="quiet"
-          id={`download-${kind}`}
-          data-download={kind}
-          aria-labelledby={`download-${kind} ${id}`}
-          run={download}
-        >
-          {csv}
-        </ActionButton>
+        {part && value !== null && (
+          <button
+            type="button"
+            class="quiet"
+            id={`download-${name}`}
+            data-download={name}
+            aria-labelledby={`download-${name} ${titleId}`}
+            onClick={() => offer(new Blob([csvOf(table(value, part.view))]), `${title}.csv`)}
+          >
+            CSV
+          </button>
+        )}
       </div>
-      <Problem text={problemAt(kind, failures)} />
-      {children}
+      <Problem text={problemAt(name, problems)} />
+      {hint && <p class="hint">{hint}</p>}
+      <div id={id} data-focus-next={`#${titleId}`}>
+        {part && (value === null ? <NotLoaded /> : children(value, part.view))}
+      </div>
     </section>
   );
 }

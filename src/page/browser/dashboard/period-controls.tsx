@@ -4,7 +4,7 @@ import { problemAt } from '../components/failures.tsx';
 import { useMedia } from '../components/media.ts';
 import { Problem } from '../components/problem.tsx';
 import { texts } from '../language/language.ts';
-import { browserTimeZone, isDay } from '../view/calendar.ts';
+import { browserTimeZone, isDay, zoneName } from '../view/calendar.ts';
 import { type Days, daysOf, type PeriodName, periodNames } from '../view/period.ts';
 import { useDashboard } from './dashboard-state.ts';
 
@@ -47,7 +47,7 @@ export function Periods() {
 }
 
 export function CustomDates() {
-  const { state, failures, change } = useDashboard();
+  const { state, problems, change } = useDashboard();
   /** Days in the controls that are no period. */
   const [reversed, setReversed] = useState<Days | null>(null);
   const from = useRef<HTMLInputElement>(null);
@@ -83,7 +83,7 @@ export function CustomDates() {
       </div>
       <Problem
         id="period-problem"
-        text={reversed === null ? problemAt('period', failures) : texts.controls.reversed}
+        text={reversed === null ? problemAt('period', problems) : texts.controls.reversed}
       />
     </>
   );
@@ -110,7 +110,7 @@ export function Settings() {
           <Select
             id="time-zone"
             value={timezone}
-            options={zones.map((value) => ({ value, label: value.replaceAll('_', ' ') }))}
+            options={zones.map((value) => ({ value, label: zoneName(value) }))}
             onSelect={(timezone) => change({ timezone })}
           />
         </label>

@@ -3,8 +3,12 @@ import { dayAt } from '../view/calendar.ts';
 import { rankingDimensions } from '../view/view-state.ts';
 import { formatDays } from './format.ts';
 
-export const dimensionLabel = (name: string): string =>
-  (texts.dimensions as Readonly<Record<string, string>>)[name] ?? name;
+const dimensionLabels: Readonly<Record<string, string>> = {
+  ...texts.intervals,
+  ...texts.dimensions,
+};
+
+export const dimensionLabel = (name: string): string => dimensionLabels[name] ?? name;
 
 /** The dimensions of a ranking, with their names. */
 export const dimensions = rankingDimensions.map((name) => ({

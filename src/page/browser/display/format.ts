@@ -52,16 +52,19 @@ export function formatMoney(amount: ExactInteger, currency: string | null): stri
   return moneyFormat(currency, options).format(text);
 }
 
-/** Short text for an axis. */
+/** Text for an axis: exact, and short from a million on. */
 export const formatShortMoney = (units: number, currency: string | null): string =>
-  moneyFormat(currency, { notation: 'compact', maximumFractionDigits: 1 }).format(units);
+  moneyFormat(currency, {
+    minimumFractionDigits: 0,
+    maximumFractionDigits: 3,
+    notation: Math.abs(units) < 1e6 ? 'standard' : 'compact',
+  }).format(units);
 
 /** The units of an amount as a double. */
 export const unitsOf = (amount: ExactInteger, currency: string | null): number =>
   Number(amount) / 10 ** minorDigits(currency);
 
-export const formatShortCount = (count: number): string =>
-  moneyFormat(null, { notation: 'compact', maximumFractionDigits: 1 }).format(count);
+export const formatShortCount = (count: number): string => formatShortMoney(count, null);
 
 const day = { day: 'numeric', month: 'short', year: 'numeric' } as const;
 const minute = { hour: 'numeric', minute: '2-digit' } as const;
@@ -77,7 +80,7 @@ export const formatInstant = (instant: string, timeZone?: string): string =>
   });
 
 export const formatTime = (instant: Date, timeZone: string): string =>
-  format(instant, { timeStyle: 'medium', timeZone });
+  format(instant, { timeStyle: 'short', timeZone });
 
 export const formatDays = ({ from, to }: Days): string =>
   new Intl.DateTimeFormat(locale, { ...day, timeZone: 'UTC' }).formatRange(
@@ -101,8 +104,10 @@ export function formatInterval({ start, end, isCut }: Interval, name: string, ti
     return `${format(start, { day: 'numeric', month: 'short', ...minute, timeZone })}${until}`;
   }
   const days = { from: dayAt(start, timeZone), to: dayAt(end - 1, timeZone) };
-  const isWholeMonth = name === 'month' && !isCut && days.from.endsWith('-01');
-  if (isWholeMonth) return format(start, { month: 'short', year: 'numeric', timeZone });
+  const isWhole = !isCut && days.from.endsWith(name === 'year' ? '-01-01' : '-01');
+  if (isWhole && name === 'year') return format(start, { year: 'numeric', timeZone });
+  if (isWhole && name === 'month')
+    return format(start, { month: 'short', year: 'numeric', timeZone });
   return `${formatDays(days)}${until}`;
 }
 
@@ -115,8 +120,8 @@ export function formatTicks(starts: readonly number[], name: string, timeZone: s
   const fields: Intl.DateTimeFormatOptions =
     name === 'hour'
       ? { hour: 'numeric', ...(spans(10) ? monthAndDay : { minute: '2-digit' }) }
-      : name === 'month'
-        ? { month: 'short', year: 'numeric' }
+      : name === 'month' || name === 'year'
+        ? { ...(name === 'month' ? { month: 'short' } : {}), year: 'numeric' }
         : { ...monthAndDay, ...(spans(4) ? { year: 'numeric' } : {}) };
   return starts.map((start) => format(start, { ...fields, timeZone }));
 }

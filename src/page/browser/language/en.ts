@@ -2,17 +2,17 @@
  * The texts of the page in English. `pt.ts` has the same keys. Text between backticks is code, `#` in
  * a plural is the number.
  */
-export const en = {
+export const texts = {
   page: {
-    title: 'Purchases',
+    title: 'Orders',
     skip: 'Skip to the content',
     service: 'Service',
     reference: 'API reference',
-    forgetKey: 'Forget key',
+    forgetKey: 'Log out',
   },
   keyForm: {
     title: 'See what your shop sells',
-    introduction: 'Enter an API key to see revenue, purchases and campaigns of its organization.',
+    introduction: 'Enter an API key to see sales, orders and campaigns of its organization.',
     key: 'API key',
     submit: 'Show data',
     hint: 'The key stays in this tab and goes to this service alone. `npm start` prints a key; `npm run keys -- create` makes one.',
@@ -24,13 +24,14 @@ export const en = {
     key: 'The service does not accept this key. It may be revoked or expired.',
     scope: 'This key lacks the scope read. Use another key.',
     noRecord: 'There is no such record in the organization of this key.',
-    soon: 'in a moment',
-    seconds: { one: 'in # second', other: 'in # seconds' },
-    tooMany: (when: string) => `Too many requests. Try again ${when}.`,
-    unavailable: (when: string) => `The service is not available now. Try again ${when}.`,
-    /** With the message of the API, which is English. */
-    refused: (message: string) => `The service refused the request: ${message}`,
-    interval: 'The chart has too many periods. Choose a longer interval.',
+    again: { one: 'Try again in # second.', other: 'Try again in # seconds.' },
+    tooMany: 'Too many requests.',
+    unavailable: (id: string) => `The service is not available now. ${id && `(${id})`}`,
+    refused: (label: string) => `The service does not accept this value${label && ` of ${label}`}.`,
+    interval: 'The chart has too many periods. Choose a longer interval or a shorter period.',
+    /** Of a link. */
+    noDay: (day: string) => `The link has a day that does not exist: ${day}.`,
+    unknown: (given: string) => `The link has a value that the page does not know: ${given}.`,
     customer: 'Customer must be an id that begins with cus_.',
     incomplete: 'The download is not complete.',
     notLoaded: 'This part is not loaded.',
@@ -43,7 +44,7 @@ export const en = {
     found: { one: '# customer found', other: '# customers found' },
     foundMore: { one: '# or more customers found', other: '# or more customers found' },
     none: 'No customer has this name, email or phone.',
-    more: 'There are more: enter more of the name.',
+    more: 'There are more: keep typing.',
   },
   controls: {
     region: 'Period and filters',
@@ -80,7 +81,6 @@ export const en = {
     minValue: 'Value from',
     maxValue: 'Value up to',
     without: 'Without',
-    customer: 'Customer',
   },
   dimensions: {
     status: 'Payment status',
@@ -91,16 +91,16 @@ export const en = {
     hour_of_day: 'Hour of the day',
     customer_type: 'New or returning',
     shipping_status: 'Shipping status',
-    utm_source: 'UTM source',
-    utm_medium: 'UTM medium',
-    utm_campaign: 'UTM campaign',
-    utm_content: 'UTM content',
-    utm_term: 'UTM term',
+    utm_source: 'Source',
+    utm_medium: 'Medium',
+    utm_campaign: 'Campaign',
+    utm_content: 'Content',
+    utm_term: 'Term',
+    customer: 'Customer',
   },
   groups: {
-    /** The purchases without a value of a dimension. */
-    none: (label: string) =>
-      `No ${label.replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`,
+    /** The orders without a value of a dimension. */
+    none: (label: string) => `No ${label.toLowerCase()}`,
     empty: 'Empty text',
     newCustomers: 'New',
     returningCustomers: 'Returning',
@@ -108,17 +108,20 @@ export const en = {
   totals: {
     title: 'Totals',
     /** What a screen reader says when data arrive. */
-    purchases: { one: '# purchase', other: '# purchases' },
+    purchases: { one: '# order', other: '# orders' },
     severalCurrencies: 'several currencies',
     more: (count: number) => `and ${count} more`,
-    asBefore: 'as before',
-    noneBefore: 'none before',
+    asBefore: 'no change',
+    noneBefore: 'no data in the period before',
+    /** Instead of sales, of orders that may not be paid. */
+    value: 'Order value',
+    notSales: 'This is not a sum of sales: the orders may not be paid.',
     /** Follows a change. */
     from: (amount: string, days: string) => `from ${amount} in ${days}`,
   },
   measures: {
-    revenue_in_cents: 'Revenue',
-    purchase_count: 'Purchases',
+    revenue_in_cents: 'Sales',
+    purchase_count: 'Orders',
     customer_count: 'Customers',
     average_ticket_in_cents: 'Average ticket',
   },
@@ -127,6 +130,8 @@ export const en = {
     lines: 'Lines',
     largest: 'the largest',
     untilNow: 'until now',
+    /** Periods of which the selected days have a part. */
+    incomplete: { week: 'incomplete week', month: 'incomplete month', year: 'incomplete year' },
     byDimension: (label: string) => `by ${label}`,
     by: 'by',
     showTable: 'Show as a table',
@@ -140,12 +145,13 @@ export const en = {
     week: 'Week',
     month: 'Month',
     quarter: 'Quarter',
+    year: 'Year',
   },
   ranking: {
     title: 'Ranking',
     by: 'by',
     and: 'then by',
-    nothingElse: 'nothing',
+    nothingElse: 'none',
     list: 'Groups',
     none: 'There is nothing to rank.',
     show50: 'Show 50',
@@ -153,13 +159,16 @@ export const en = {
     averageTicket: 'Avg. ticket',
     change: 'Change',
     changeOf: (measure: string) => `Change from the compared period: ${measure}`,
-    share: 'Share',
-    shareOf: (measure: string) => `Share in the total: ${measure}`,
+    shares: {
+      revenue_in_cents: '% of total sales',
+      purchase_count: '% of all orders',
+      customer_count: '% of all customers',
+      value: '% of total value',
+    },
     new: 'new',
     showOnly: (labels: string) => `Show only ${labels}`,
   },
   customers: {
-    customer: 'Customer',
     none: 'There are no customers.',
     types: 'New and returning customers',
     best: 'Best customers',
@@ -167,14 +176,15 @@ export const en = {
   cohorts: {
     title: 'Customers who come back',
     hints: {
-      week: 'How many new customers of a week bought again in later weeks. Filters select first purchases. Dashed: the week is not over.',
+      week: 'How many new customers of a week bought again in later weeks. Filters select first orders. Dashed: the week is not over.',
       month:
-        'How many new customers of a month bought again in later months. Filters select first purchases. Dashed: the month is not over.',
+        'How many new customers of a month bought again in later months. Filters select first orders. Dashed: the month is not over.',
       quarter:
-        'How many new customers of a quarter bought again in later quarters. Filters select first purchases. Dashed: the quarter is not over.',
+        'How many new customers of a quarter bought again in later quarters. Filters select first orders. Dashed: the quarter is not over.',
     },
     list: 'Cohorts',
-    first: 'First purchase',
+    none: (days: string) => `No customer has ordered for the first time in ${days}.`,
+    first: 'First order',
     later: {
       week: { one: '# week later', other: '# weeks later' },
       month: { one: '# month later', other: '# months later' },
@@ -190,7 +200,7 @@ export const en = {
     previous_month: 'the month before',
     previous_year: 'the year before',
     previous_year_weekdays: 'the same weekdays of the year before',
-    none: 'nothing',
+    none: 'no comparison',
   },
   statusSwitch: {
     paid: 'Paid',
@@ -203,7 +213,7 @@ export const en = {
     rank: 'Rank by currency',
   },
   freshness: {
-    asOf: (time: string, age: string) => `Data as of ${time} (${age})`,
+    asOf: (time: string, age: string) => `Updated at ${time} (${age})`,
     refresh: 'Refresh',
     newer: 'Show newer data',
     failed: 'not refreshed',
@@ -213,44 +223,45 @@ export const en = {
     until: (time: string) => `, until ${time}`,
   },
   purchases: {
-    title: 'Latest purchases',
-    list: 'Purchases',
-    withCustomer: 'Purchase and customer',
-    purchase: 'Purchase',
+    title: 'Latest orders',
+    list: 'Orders',
+    withCustomer: 'Order and customer',
+    purchase: 'Order',
     status: 'Status',
     value: 'Value',
-    none: 'There are no purchases.',
+    none: 'There are no orders.',
     more: 'Load more',
-    csvOfLatest: (count: string) => `CSV of the latest ${count}`,
   },
   downloads: {
     title: 'Download',
-    hint: 'All purchases of this period with these filters, as one file.',
+    hint: 'All orders of this period with these filters, as one file.',
     saved: (size: string) => `${size} saved`,
     requests: 'Requests of this view, for `curl`',
     copy: 'Copy',
     copied: 'Copied',
     copyOf: (title: string) => `Copy the request: ${title}`,
     series: 'Time series',
-    parquet: 'All purchases, as Parquet',
+    parquet: 'All orders, as Parquet',
+    /** A column of a file. */
+    compared: (name: string) => `${name} (compared period)`,
   },
   empty: {
-    noMatch: 'No purchase matches. Choose a longer period, or remove a filter.',
+    noMatch: 'No orders found with these filters. Choose a longer period, or remove a filter.',
     allTime: 'Show all time',
     removeFilters: 'Remove all filters',
     allStatuses: 'Show all statuses',
-    noPurchases: 'No purchases yet.',
+    noPurchases: 'No orders yet.',
     writeFirst: 'Write the first one to Postgres. It is here after a click on Refresh:',
     tables: 'The tables are described in `docs/your-data.md`.',
   },
   records: {
-    back: 'All purchases',
+    back: 'All orders',
     kinds: {
       customers: 'Customer',
       segments: 'Segment',
       flows: 'Flow',
       'email-campaigns': 'Email campaign',
-      'template-campaigns': 'Template campaign',
+      'template-campaigns': 'WhatsApp campaign',
     },
     unnamed: (kind: string) => `${kind} without a name`,
     statistics: 'Totals and time series',
@@ -284,6 +295,7 @@ export const en = {
     unpacked: 'unpacked',
     packed: 'packed',
     shipped: 'shipped',
+    unshipped: 'unshipped',
     delivered: 'delivered',
     fulfilled: 'fulfilled',
     unfulfilled: 'unfulfilled',
@@ -297,12 +309,12 @@ export const en = {
     email: 'Email',
     phone: 'Phone',
     source: 'Source',
-    is_subscribed: 'Subscribed',
-    is_subscribed_to_email: 'Subscribed to email',
+    is_subscribed: 'Accepts marketing',
+    is_subscribed_to_email: 'Accepts email marketing',
     total_spent_in_cents: 'Total spent',
     total_orders: 'Total orders',
-    first_purchase_date: 'First purchase',
-    last_purchase_date: 'Last purchase',
+    first_purchase_date: 'First order',
+    last_purchase_date: 'Last order',
     identification: 'Identification',
     tags: 'Tags',
     attributes: 'Attributes',
@@ -343,4 +355,4 @@ export const en = {
   },
 };
 
-export type Catalogue = typeof en;
+export type Catalogue = typeof texts;

@@ -1,11 +1,10 @@
 import type { WeekStart } from '../../../domain/period.ts';
-import { en } from './en.ts';
-import { pt } from './pt.ts';
+import type { Catalogue } from './en.ts';
 
 /** Each language, with the locale of its formats where the browser prefers none. */
 const languages = {
-  en: { name: 'English', texts: en, tag: 'en', locale: 'en-US' },
-  pt: { name: 'Português', texts: pt, tag: 'pt-BR', locale: 'pt-BR' },
+  en: { name: 'English', load: () => import('./en.ts'), tag: 'en', locale: 'en-US' },
+  pt: { name: 'Português', load: () => import('./pt.ts'), tag: 'pt-BR', locale: 'pt-BR' },
 } as const;
 
 export type Language = keyof typeof languages;
@@ -45,8 +44,11 @@ export const language: Language =
 export const locale: string =
   preferred.find((tag) => languageOf(tag) === language) ?? languages[language].locale;
 
-/** The texts of the language, and its tag for the attribute `lang`. */
-export const { texts, tag: languageTag } = languages[language];
+/** The tag of the language for the attribute `lang`. */
+export const languageTag = languages[language].tag;
+
+/** The texts of the language. The browser loads no other ones. */
+export const { texts }: { readonly texts: Catalogue } = await languages[language].load();
 
 /** The languages that the page can change to. */
 export const otherLanguages = (Object.keys(languages) as Language[])

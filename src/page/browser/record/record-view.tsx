@@ -1,10 +1,12 @@
 import { useEffect, useState } from 'preact/hooks';
 import { get, problemOf } from '../api/api.ts';
+import { nameOf } from '../api/customers.ts';
 import { pathOf } from '../api/path.ts';
+import type { ApiProblem } from '../api/problem.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
 import type { Page, Report } from '../api/responses.ts';
 import { announce } from '../components/announce.ts';
-import { Banner, type Failure } from '../components/failures.tsx';
+import { Banner } from '../components/failures.tsx';
 import { Badge, PurchaseList, type PurchaseListProperties } from '../components/purchase-list.tsx';
 import { Table } from '../components/table.tsx';
 import { formatCount, formatMoney } from '../display/format.ts';
@@ -62,26 +64,31 @@ async function load({ folder, id }: RecordPath): Promise<Loaded> {
   };
 }
 
+const withMore = async (loaded: Loaded): Promise<Loaded> => ({
+  ...loaded,
+  purchases: (await loaded.purchases?.next()) ?? null,
+});
+
 /** One record, with the list that belongs to it. */
 export function RecordView({ folder, id }: RecordPath) {
   const kind = kinds[folder] ?? '';
   const [loaded, setLoaded] = useState<Loaded | null>(null);
-  const [failures, setFailures] = useState<readonly Failure[]>([]);
+  const [problems, setProblems] = useState<readonly ApiProblem[]>([]);
   const [isBusy, setBusy] = useState(true);
-  const onProblem = (error: unknown) => setFailures([{ problem: problemOf(error) }]);
-  const show = async () => {
+  /** Shows what a request makes of the record, or why it failed. */
+  const show = async (request: () => Promise<Loaded>) => {
     try {
-      setLoaded(await load({ folder, id }));
-      setFailures([]);
+      setLoaded(await request());
+      setProblems([]);
     } catch (error) {
-      setLoaded(null);
-      onProblem(error);
+      setProblems([problemOf(error)]);
     }
     setBusy(false);
   };
+  const showRecord = () => show(() => load({ folder, id }));
   const name = loaded?.record.name;
-  const title = typeof name === 'string' ? name : texts.records.unnamed(kind);
-  useEffect(() => void show(), []);
+  const title = (typeof name === 'string' && name.trim()) || texts.records.unnamed(kind);
+  useEffect(() => void showRecord(), []);
   useEffect(() => {
     document.title = loaded === null ? kind : title;
     if (loaded !== null) announce(title);
@@ -91,7 +98,7 @@ export function RecordView({ folder, id }: RecordPath) {
       <a class="back" href="/">
         {texts.records.back}
       </a>
-      <Banner failures={failures} onRetry={show} />
+      <Banner problems={problems} onRetry={showRecord} />
       <div id="results" aria-busy={isBusy}>
         {isBusy && <section class="panel record-placeholder" />}
         {loaded !== null && (
@@ -111,8 +118,7 @@ export function RecordView({ folder, id }: RecordPath) {
               <Purchases
                 customerId={id}
                 pages={loaded.purchases}
-                onMore={(purchases) => setLoaded({ ...loaded, purchases })}
-                onProblem={onProblem}
+                onMore={() => show(() => withMore(loaded))}
               />
             )}
             {loaded.customers !== null && <Customers page={loaded.customers} paid={loaded.paid} />}
@@ -166,10 +172,10 @@ function Customers({ page: { data, has_more }, paid }: CustomersProperties) {
         <p class="empty">{texts.customers.none}</p>
       ) : (
         <Table label={title} columns={columns}>
-          {data.map(({ id, name, email, total_orders, total_spent_in_cents }) => (
-            <tr key={id}>
+          {data.map(({ total_orders, total_spent_in_cents, ...customer }) => (
+            <tr key={customer.id}>
               <th scope="row">
-                <a href={`/app/customers/${id}`}>{String(name ?? email ?? id)}</a>
+                <a href={`/app/customers/${customer.id}`}>{nameOf(customer)}</a>
               </th>
               <td class="number">{formatCount(total_orders as number)}</td>
               <td class="number">{formatMoney(total_spent_in_cents as number, currency)}</td>

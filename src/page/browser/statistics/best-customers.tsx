@@ -1,28 +1,31 @@
 import type { BestCustomers } from '../api/customers.ts';
+import { Label } from '../components/label.tsx';
 import { Table } from '../components/table.tsx';
-import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
-import { NotLoaded, Panel } from '../dashboard/panel.tsx';
+import type { View } from '../dashboard/load.ts';
+import { Panel } from '../dashboard/panel.tsx';
+import { reportTable } from '../display/csv.ts';
 import { formatCount, formatMoney } from '../display/format.ts';
+import { measureLabel } from '../display/measures.ts';
 import { texts } from '../language/language.ts';
 
 /** The customers with the largest revenue of the period. */
-export function BestCustomersPanel() {
-  const { parts } = useDashboard();
-  return (
-    <Panel kind="customers" part={parts.customers} title={texts.customers.best}>
-      <div id="best-customers">{parts.customers && <Customers part={parts.customers} />}</div>
-    </Panel>
-  );
-}
+export const BestCustomersPanel = () => (
+  <Panel name="customers" id="best-customers" title={texts.customers.best} table={tableOf}>
+    {(value, view) => <Customers value={value} view={view} />}
+  </Panel>
+);
 
-function Customers({ part: { value } }: { readonly part: Part<BestCustomers> }) {
-  if (value === null) return <NotLoaded />;
-  const { report, names } = value;
+const tableOf = ({ report, names }: BestCustomers, { state }: View) =>
+  reportTable(report, state, (_, id) => names.get(String(id)) ?? String(id));
+
+type CustomersProperties = { readonly value: BestCustomers; readonly view: View };
+
+function Customers({ value: { report, names }, view: { state } }: CustomersProperties) {
   if (report.rows.length === 0) return <p class="empty">{texts.customers.none}</p>;
   const columns = [
-    { name: texts.customers.customer },
+    { name: texts.dimensions.customer },
     { name: texts.measures.purchase_count, isNumber: true },
-    { name: texts.measures.revenue_in_cents, isNumber: true },
+    { name: measureLabel('revenue_in_cents', state), isNumber: true },
   ];
   return (
     <Table label={texts.measures.customer_count} columns={columns}>
@@ -31,7 +34,9 @@ function Customers({ part: { value } }: { readonly part: Part<BestCustomers> }) 
         return (
           <tr key={id}>
             <th scope="row">
-              <a href={`/app/customers/${id}`}>{names.get(id) ?? id}</a>
+              <a href={`/app/customers/${id}`}>
+                <Label text={names.get(id) ?? id} />
+              </a>
             </th>
             <td class="number">{formatCount(purchase_count)}</td>
             <td class="number">

@@ -10,19 +10,15 @@ export type ChartLine = {
 };
 
 /**
- * The values of the line, and of a point beside it: if the last period is not over, the line ends
- * before it, because a line to a part of a day would look like a fall.
+ * The values of the line, and of points beside it: a line to a part of a period would look like a fall.
  */
-export function partsOf(
+export const partsOf = (
   values: readonly (number | null)[],
-  isUnfinished: boolean,
-): (number | null)[][] {
-  const last = isUnfinished ? values.length - 1 : values.length;
-  return [
-    values.map((value, index) => (index < last ? value : null)),
-    values.map((value, index) => (index >= last ? value : null)),
-  ];
-}
+  isPartial: readonly boolean[],
+): (number | null)[][] =>
+  [false, true].map((part) =>
+    values.map((value, index) => (isPartial[index] === part ? value : null)),
+  );
 
 /** Values without a neighbour, which no line shows. */
 export function isolated(values: readonly (number | null | undefined)[]): number[] {

@@ -1,6 +1,7 @@
 import { render } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type uPlot from 'uplot';
+import { Label } from '../components/label.tsx';
 import { type ChartLine, isolated, partsOf } from './chart-line.ts';
 
 export type ChartData = {
@@ -9,8 +10,8 @@ export type ChartData = {
   /** One for each period. */
   readonly ticks: readonly string[];
   readonly lines: readonly ChartLine[];
-  /** Whether the last period is not over. */
-  readonly isUnfinished: boolean;
+  /** Of each period, whether a part of it is missing. */
+  readonly isPartial: readonly boolean[];
   formatAxis(value: number): string;
 };
 
@@ -28,7 +29,7 @@ export function Chart({ library, data }: ChartProperties) {
     // A compared time may have fewer periods.
     const valuesOf = ({ values }: ChartLine) =>
       Array.from({ length: count }, (_, index) => values[index] ?? null);
-    const values = data.lines.flatMap((line) => partsOf(valuesOf(line), data.isUnfinished));
+    const values = data.lines.flatMap((line) => partsOf(valuesOf(line), data.isPartial));
     const positions = data.ticks.map((_, index) => index);
     const draw = () => new library(optionsOf(data, element), [positions, ...values], element);
     let plot = draw();
@@ -61,13 +62,15 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
   const font = `12px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: color('--muted'), font, ticks: { show: false } };
   const grid = { stroke: color('--border'), width: 1 };
+  // Room for the first and the last label, the first beside the labels of values.
+  const halfTick = 3.5 * Math.max(...data.ticks.map(({ length }) => length));
   const isPoint = data.ticks.length === 1;
   const isFilled = data.lines.filter(({ color }) => color !== '--line-previous').length === 1;
   return {
     width: container.clientWidth,
     height,
     legend: { show: false },
-    padding: [12, 28, 0, 4],
+    padding: [12, Math.max(28, halfTick), 0, Math.max(4, halfTick - 36)],
     scales: {
       x: { time: false, range: (_plot, min, max) => (isPoint ? [-1, 1] : [min, max]) },
       y: { range: (_plot, min, max) => [Math.min(0, min), Math.max(max * 1.08, min < 0 ? 0 : 1)] },
@@ -147,7 +150,7 @@ function Tooltip({ plot, data, index }: TooltipProperties) {
       {data.lines.map((line) => (
         <div key={line.color}>
           <i style={{ background: `var(${line.color})` }} />
-          {line.names[index] ?? ''} <strong>{line.text(index)}</strong>
+          <Label text={line.names[index] ?? ''} /> <strong>{line.text(index)}</strong>
         </div>
       ))}
     </div>

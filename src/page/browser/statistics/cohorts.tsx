@@ -1,16 +1,20 @@
 import type { Cohort, Cohorts } from '../api/responses.ts';
 import { Choice } from '../components/controls.tsx';
-import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
-import { NotLoaded, Panel } from '../dashboard/panel.tsx';
+import { useDashboard } from '../dashboard/dashboard-state.ts';
+import type { View } from '../dashboard/load.ts';
+import { Panel } from '../dashboard/panel.tsx';
 import { cohortLabel } from '../display/cohort-label.ts';
-import { formatAlignedShare, formatCount, formatCounted } from '../display/format.ts';
+import type { CsvTable } from '../display/csv.ts';
+import { formatAlignedShare, formatCount, formatCounted, formatDays } from '../display/format.ts';
 import { texts } from '../language/language.ts';
+import { daysOf } from '../view/period.ts';
+import { daysOfCohorts } from '../view/requests.ts';
 import { type CohortInterval, cohortIntervals } from '../view/view-state.ts';
 import { averageRetention, type Retention, retentionOf } from './retention.ts';
 
 /** Whether customers come back, by the period of their first purchase. */
 export function CohortPanel() {
-  const { parts, state, change } = useDashboard();
+  const { state, change } = useDashboard();
   const interval = (
     <Choice
       id="cohort-interval"
@@ -22,22 +26,52 @@ export function CohortPanel() {
     />
   );
   return (
-    <Panel kind="cohorts" part={parts.cohorts} title={texts.cohorts.title} controls={interval}>
-      <p class="hint">{texts.cohorts.hints[state.cohort_interval]}</p>
-      <div id="cohorts" data-focus-next="#cohorts-title">
-        {parts.cohorts && <CohortTable part={parts.cohorts} />}
-      </div>
+    <Panel
+      name="cohorts"
+      id="cohorts"
+      title={texts.cohorts.title}
+      controls={interval}
+      hint={texts.cohorts.hints[state.cohort_interval]}
+      table={tableOf}
+    >
+      {(value, view) => <CohortTable value={value} view={view} />}
     </Panel>
   );
 }
 
-function CohortTable({ part: { value } }: { readonly part: Part<Cohorts> }) {
-  if (value === null) return <NotLoaded />;
+/** Places of the periods after that of the first purchase. */
+const laterPeriods = ({ rows }: Cohorts): number[] =>
+  Array.from(
+    { length: Math.max(0, ...rows.map(({ periods }) => periods.length - 1)) },
+    (_, at) => at,
+  );
+
+const laterOf = (interval: string, index: number): string =>
+  formatCounted(index + 1, texts.cohorts.later[interval as CohortInterval]);
+
+function tableOf(cohorts: Cohorts): CsvTable {
+  const { rows, interval, timezone } = cohorts;
+  const indexes = laterPeriods(cohorts);
+  return {
+    columns: [
+      texts.cohorts.first,
+      texts.measures.customer_count,
+      ...indexes.map((index) => laterOf(interval, index)),
+    ],
+    rows: rows.map((row) => [
+      cohortLabel(row.cohort, interval, timezone),
+      ...row.periods.map(({ customer_count: count }) => ({ plain: String(count) })),
+    ]),
+  };
+}
+
+function CohortTable({ value, view }: { readonly value: Cohorts; readonly view: View }) {
   const { rows, interval, timezone } = value;
-  if (rows.length === 0) return <p class="empty">{texts.customers.none}</p>;
-  const count = Math.max(...rows.map(({ periods }) => periods.length - 1));
-  const later = texts.cohorts.later[interval as CohortInterval];
-  const indexes = Array.from({ length: count }, (_, index) => index);
+  if (rows.length === 0) {
+    const days = daysOfCohorts(view.state, daysOf(view.state, view.at), view.at);
+    return <p class="empty">{texts.cohorts.none(formatDays(days))}</p>;
+  }
+  const indexes = laterPeriods(value);
   const largest = Math.max(...rows.flatMap(retentionOf).map(({ share }) => share));
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls only what has the focus.
@@ -52,7 +86,7 @@ function CohortTable({ part: { value } }: { readonly part: Part<Cohorts> }) {
             {indexes.map((index) => (
               <th key={index} scope="col" class="number">
                 <span aria-hidden="true">+{index + 1}</span>
-                <span class="visually-hidden">{formatCounted(index + 1, later)}</span>
+                <span class="visually-hidden">{laterOf(interval, index)}</span>
               </th>
             ))}
           </tr>

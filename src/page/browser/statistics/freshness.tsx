@@ -1,10 +1,13 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get } from '../api/api.ts';
 import { pathOf } from '../api/path.ts';
+import { announce } from '../components/announce.ts';
 import { useDashboard } from '../dashboard/dashboard-state.ts';
 import type { Totals } from '../dashboard/load.ts';
+import type { Parts } from '../dashboard/parts.ts';
 import { formatTime } from '../display/format.ts';
 import { locale, texts } from '../language/language.ts';
+import { measureNames } from '../view/view-state.ts';
 
 const relative = new Intl.RelativeTimeFormat(locale, { style: 'short', numeric: 'auto' });
 const units = [
@@ -19,17 +22,21 @@ const checkMs = 60_000;
 
 /** The instant of the data, how long ago it was, and a button that requests newer ones. */
 export function Freshness() {
-  const { parts, isStale, refresh } = useDashboard();
+  const { parts, refresh } = useDashboard();
   const totals = parts.totals?.value;
   const asOf = totals?.asOf ?? null;
   const shown = useAge(asOf);
   const { newest, isFailed } = useNewest(asOf);
   const service = useAge(newest);
+  const isNewer = asOf !== null && (isNewerThan(newest, asOf) || hasOtherTotals(parts));
+  useEffect(() => {
+    if (isNewer) announce(texts.freshness.newer);
+  }, [isNewer, asOf]);
   if (totals == null || asOf === null) return <p class="freshness" id="freshness" />;
-  const classes = ['freshness', service > oldMs && 'old', (isStale || isFailed) && 'failed'];
-  const isNewer = newest !== null && newest.instant > asOf.instant;
+  const isOld = parts.totals?.problem != null || isFailed;
+  const classes = ['freshness', service > oldMs && 'old', isOld && 'failed'];
   return (
-    <>
+    <div class="inline">
       <p
         class={classes.filter(Boolean).join(' ')}
         id="freshness"
@@ -40,11 +47,26 @@ export function Freshness() {
       <button type="button" class="quiet" id="refresh" onClick={refresh}>
         {isNewer ? texts.freshness.newer : texts.freshness.refresh}
       </button>
-    </>
+    </div>
   );
 }
 
 type AsOf = Totals['asOf'];
+
+const isNewerThan = (newest: AsOf, { instant }: NonNullable<AsOf>): boolean =>
+  newest !== null && newest.instant > instant;
+
+/**
+ * Whether a later report has other totals than those of the cards: purchases have changed between both
+ * requests. The instants alone differ always, because they also move without changes.
+ */
+function hasOtherTotals({ totals, ...others }: Parts): boolean {
+  const reports = [others.series, others.ranking, others.customer_types];
+  return reports.some((part) => {
+    const later = part?.view === totals?.view && part?.value?.totals;
+    return later && measureNames.some((name) => later[name] !== totals?.value?.report.totals[name]);
+  });
+}
 
 /** The age of data at present, in milliseconds. */
 function useAge(asOf: AsOf): number {

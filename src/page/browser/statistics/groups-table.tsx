@@ -1,31 +1,35 @@
 import type { Report, ReportRow } from '../api/responses.ts';
+import { Label } from '../components/label.tsx';
 import { Table } from '../components/table.tsx';
+import { currencyOf } from '../display/csv.ts';
 import { dimensionLabel, groupLabel } from '../display/dimensions.ts';
-import { formatChange, formatCount, formatMoney, formatShare } from '../display/format.ts';
+import { formatChange, formatShare } from '../display/format.ts';
+import { areSales, formatMeasure, isMissing, measureLabel } from '../display/measures.ts';
 import { texts } from '../language/language.ts';
-import { isMoney, type MeasureName } from '../view/view-state.ts';
+import { isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
 import { changeBetween, directionOf } from './change.ts';
 
-const columnNames: Readonly<Record<MeasureName, string>> = {
-  ...texts.measures,
-  average_ticket_in_cents: texts.ranking.averageTicket,
-};
+const columnName = (measure: MeasureName, state: ViewState): string =>
+  measure === 'average_ticket_in_cents'
+    ? texts.ranking.averageTicket
+    : measureLabel(measure, state);
 
 export type GroupsProperties = {
   readonly label: string;
   readonly report: Report;
-  /** The measure of changes and of the first column. */
-  readonly measure: MeasureName;
+  /** Its measure is that of changes, shares and of the first column. */
+  readonly state: ViewState;
   readonly others: readonly MeasureName[];
   /** What a click on a row does; null if nothing. */
   onSelect(row: ReportRow): (() => void) | null;
 };
 
 /** The rows of a report, with their changes and shares. */
-export function GroupsTable({ label, report, measure, others, onSelect }: GroupsProperties) {
+export function GroupsTable({ label, report, state, others, onSelect }: GroupsProperties) {
+  const { measure } = state;
   const summable = summableOf(measure);
   const shown = {
-    ...{ report, measure, others: others.filter((name) => name !== measure) },
+    ...{ report, state, measure, others: others.filter((name) => name !== measure) },
     largest: Math.max(...report.rows.map((row) => Number(row[summable]))),
   };
   return (
@@ -42,14 +46,21 @@ export function GroupsTable({ label, report, measure, others, onSelect }: Groups
   );
 }
 
-type Shown = Pick<GroupsProperties, 'report' | 'measure' | 'others'> & {
+type Shown = Pick<GroupsProperties, 'report' | 'state' | 'others'> & {
+  readonly measure: MeasureName;
   /** The value with the longest bar. */
   readonly largest: number;
 };
 
-/** The measure of bars and shares: averages and customers have no share. */
-const summableOf = (measure: MeasureName): MeasureName =>
-  measure === 'purchase_count' ? measure : 'revenue_in_cents';
+/** The measure of bars and shares: averages have no share. */
+const summableOf = (measure: MeasureName): Exclude<MeasureName, 'average_ticket_in_cents'> =>
+  measure === 'average_ticket_in_cents' ? 'revenue_in_cents' : measure;
+
+function shareName(measure: MeasureName, state: ViewState): string {
+  const name = summableOf(measure);
+  const { value, ...shares } = texts.ranking.shares;
+  return name === 'revenue_in_cents' && !areSales(state) ? value : shares[name];
+}
 
 /** Periods have no change: no day is in both times. */
 const hasChange = ({ group_by, compared_period }: Report): boolean =>
@@ -65,9 +76,8 @@ function shareOf(report: Report, row: ReportRow, measure: MeasureName): number |
   return hasScale(report, measure) && total > 0 ? value / total : null;
 }
 
-function columnsOf({ report, measure, others }: Omit<Shown, 'largest'>) {
-  const change = texts.ranking.changeOf(texts.measures[measure]);
-  const share = texts.ranking.shareOf(texts.measures[summableOf(measure)]);
+function columnsOf({ report, state, measure, others }: Omit<Shown, 'largest'>) {
+  const change = texts.ranking.changeOf(measureLabel(measure, state));
   const number = (name: string, title?: string) => ({
     name,
     isNumber: true,
@@ -75,28 +85,24 @@ function columnsOf({ report, measure, others }: Omit<Shown, 'largest'>) {
   });
   return [
     { name: report.group_by.map(dimensionLabel).join(', ') },
-    number(columnNames[measure]),
+    number(columnName(measure, state)),
     ...(hasChange(report) ? [number(texts.ranking.change, change)] : []),
-    number(texts.ranking.share, share),
-    ...others.map((name) => number(columnNames[name])),
+    number(shareName(measure, state)),
+    ...others.map((name) => number(columnName(name, state))),
   ];
 }
 
 type RowProperties = Shown & { readonly row: ReportRow; readonly select: (() => void) | null };
 
-function Row({ report, measure, others, largest, row, select }: RowProperties) {
-  const currency = report.group_by.includes('currency')
-    ? (row.currency as string | null)
-    : report.currency;
+function Row({ report, state, measure, others, largest, row, select }: RowProperties) {
+  const currency = currencyOf(report, row);
   const summable = summableOf(measure);
   const value = Number(row[summable]);
   const width = largest > 0 ? Math.max(0, (100 * value) / largest) : 0;
   const share = shareOf(report, row, summable);
-  const textOf = (name: MeasureName) =>
-    isMoney(name) ? formatMoney(row[name], currency) : formatCount(row[name]);
   const details = [
-    [texts.ranking.share, share === null ? '–' : formatShare(share)] as const,
-    ...others.map((name) => [columnNames[name], textOf(name)] as const),
+    [shareName(measure, state), share === null ? '–' : formatShare(share)] as const,
+    ...others.map((name) => [columnName(name, state), formatMeasure(name, row, currency)] as const),
   ];
   return (
     <tr class={select === null ? undefined : 'selectable'}>
@@ -104,7 +110,7 @@ function Row({ report, measure, others, largest, row, select }: RowProperties) {
         <Name report={report} row={row} select={select} />
         {hasScale(report, summable) && <span class="bar" style={{ width: `${width}%` }} />}
       </th>
-      <td class="number">{textOf(measure)}</td>
+      <td class="number">{formatMeasure(measure, row, currency)}</td>
       {hasChange(report) && <Change change={changeOf(report, row, measure)} />}
       {/* Narrow windows show these below the others, with the names of the columns. */}
       {details.map(([name, text]) => (
@@ -127,6 +133,7 @@ function changeOf(report: Report, row: ReportRow, measure: MeasureName): number 
   if (compared === undefined) return '–';
   if (!hasScale(report, measure) && !report.group_by.includes('currency')) return '–';
   if (BigInt(compared.purchase_count) === 0n) return texts.ranking.new;
+  if (isMissing(measure, row)) return '–';
   return changeBetween(BigInt(row[measure]), BigInt(compared[measure])) ?? '–';
 }
 
@@ -136,7 +143,13 @@ type NameProperties = Pick<RowProperties, 'report' | 'row' | 'select'>;
 function Name({ report, row, select }: NameProperties) {
   const labels = report.group_by.map((name) => groupLabel(name, row[name], report.timezone));
   const text = labels.map((label, index) =>
-    index === 0 ? label : <span class="line muted">{label}</span>,
+    index === 0 ? (
+      <Label text={label} />
+    ) : (
+      <span class="line muted">
+        <Label text={label} />
+      </span>
+    ),
   );
   if (select === null) return <span>{text}</span>;
   return (

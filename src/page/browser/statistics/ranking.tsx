@@ -1,28 +1,26 @@
 import type { Report, ReportRow } from '../api/responses.ts';
 import { Choice } from '../components/controls.tsx';
-import { type DashboardState, type Part, useDashboard } from '../dashboard/dashboard-state.ts';
-import { NotLoaded, Panel } from '../dashboard/panel.tsx';
+import { type DashboardState, useDashboard } from '../dashboard/dashboard-state.ts';
+import type { View } from '../dashboard/load.ts';
+import { Panel } from '../dashboard/panel.tsx';
+import { reportTable } from '../display/csv.ts';
 import { dimensions } from '../display/dimensions.ts';
 import { texts } from '../language/language.ts';
 import { dayAt } from '../view/calendar.ts';
 import { type Filters, filterNamed, withoutValue } from '../view/filters.ts';
 import { GroupsTable } from './groups-table.tsx';
 
-export function RankingPanel() {
-  const { parts } = useDashboard();
-  return (
-    <Panel
-      kind="ranking"
-      part={parts.ranking}
-      title={texts.ranking.title}
-      controls={<Dimensions />}
-    >
-      <div id="ranking" data-focus-next="#ranking-title">
-        {parts.ranking && <Ranking part={parts.ranking} />}
-      </div>
-    </Panel>
-  );
-}
+export const RankingPanel = () => (
+  <Panel
+    name="ranking"
+    id="ranking"
+    title={texts.ranking.title}
+    controls={<Dimensions />}
+    table={(report, { state }) => reportTable(report, state)}
+  >
+    {(report, view) => <Ranking report={report} view={view} />}
+  </Panel>
+);
 
 const noDimension = { value: 'none', label: texts.ranking.nothingElse };
 
@@ -52,9 +50,8 @@ function Dimensions() {
 }
 
 /** The groups of one or two dimensions, the largest first. */
-function Ranking({ part: { view, value: report } }: { readonly part: Part<Report> }) {
+function Ranking({ report, view }: { readonly report: Report; readonly view: View }) {
   const { state, change } = useDashboard();
-  if (report === null) return <NotLoaded />;
   if (report.rows.length === 0) return <p class="empty">{texts.ranking.none}</p>;
   const isLimited = report.rows_truncated;
   return (
@@ -62,7 +59,7 @@ function Ranking({ part: { view, value: report } }: { readonly part: Part<Report
       <GroupsTable
         label={texts.ranking.list}
         report={report}
-        measure={view.state.measure}
+        state={view.state}
         others={['revenue_in_cents', 'purchase_count', 'average_ticket_in_cents']}
         onSelect={(row) => selectionOf(row, report, state.filters, change)}
       />

@@ -1,10 +1,15 @@
 import { useMemo } from 'preact/hooks';
+import type { Series } from '../api/series.ts';
 import { Choice } from '../components/controls.tsx';
+import { Label } from '../components/label.tsx';
 import { Table } from '../components/table.tsx';
 import { useDashboard } from '../dashboard/dashboard-state.ts';
 import { NoMatch, NoPurchases } from '../dashboard/empty.tsx';
+import type { View } from '../dashboard/load.ts';
 import { NotLoaded, Panel } from '../dashboard/panel.tsx';
+import { reportTable } from '../display/csv.ts';
 import { dimensionLabel } from '../display/dimensions.ts';
+import { measureLabel } from '../display/measures.ts';
 import { texts } from '../language/language.ts';
 import { isPossible } from '../view/period.ts';
 import { canSplit } from '../view/requests.ts';
@@ -14,46 +19,51 @@ import { chartOf } from './series.ts';
 
 /** The measure over time: as a chart, with its legend, and as a table. */
 export function SeriesPanel() {
-  const { parts, isBusy } = useDashboard();
-  const part = parts.series;
-  const totals = parts.totals?.value ?? null;
-  const isEmpty = totals !== null && Number(totals.report.totals.purchase_count) === 0;
-  const chart = useMemo(
-    () => (part?.value && !isEmpty ? chartOf(part.view, part.value) : null),
-    [part, isEmpty],
-  );
-  const library = parts.chartLibrary?.value ?? null;
-  const measure = part?.view.state.measure ?? 'revenue_in_cents';
-  const isMissing = part !== undefined && (chart === null || (library === null && !isBusy));
+  const { parts, state } = useDashboard();
+  const shown = parts.series?.view.state ?? state;
   const controls = (
     <>
-      {chart !== null && <Legend chart={chart} />}
       <Split />
       <IntervalChoice />
     </>
   );
   return (
     <Panel
-      kind="series"
-      part={part}
-      title={texts.series.title(texts.measures[measure])}
+      name="series"
+      id="series"
+      title={texts.series.title(measureLabel(shown.measure, shown))}
       controls={controls}
+      table={tableOf}
     >
-      <div
-        class="chart"
-        id="chart"
-        aria-hidden={chart !== null || part === undefined}
-        data-focus-next="#series-title"
-      >
-        {chart !== null && library !== null && <Chart library={library} data={chart} />}
-        {isMissing && isEmpty && (totals.isUnused ? <NoPurchases /> : <NoMatch />)}
-        {isMissing && !isEmpty && <NotLoaded />}
+      {(series, view) => <SeriesChart series={series} view={view} />}
+    </Panel>
+  );
+}
+
+const tableOf = (series: Series, { state }: View) =>
+  reportTable({ ...series, group_by: [series.interval, series.group_by ?? []].flat() }, state);
+
+function SeriesChart({ series, view }: { readonly series: Series; readonly view: View }) {
+  const { parts } = useDashboard();
+  const totals = parts.totals?.value ?? null;
+  const isEmpty = totals !== null && Number(totals.report.totals.purchase_count) === 0;
+  const chart = useMemo(() => chartOf(view, series), [view, series]);
+  const { library } = parts;
+  if (isEmpty) return totals.isUnused ? <NoPurchases /> : <NoMatch />;
+  return (
+    <>
+      <Legend chart={chart} />
+      <div class="chart" id="chart" aria-hidden="true">
+        {library?.value && <Chart library={library.value} data={chart} />}
+        {library?.value === null && <NotLoaded />}
       </div>
       <details class="table-of-chart">
         <summary>{texts.series.showTable}</summary>
-        <div id="chart-table">{chart !== null && <ChartTable chart={chart} />}</div>
+        <div id="chart-table">
+          <ChartTable chart={chart} />
+        </div>
       </details>
-    </Panel>
+    </>
   );
 }
 
@@ -65,16 +75,16 @@ function Legend({ chart }: ChartProperties) {
       {chart.lines.map(({ label, color }) => (
         <li key={color}>
           <i style={{ color: `var(${color})` }} />
-          {label}
+          <Label text={label} />
         </li>
       ))}
       {chart.isTruncated && <li>{texts.series.largest}</li>}
-      {chart.isUnfinished && (
-        <li>
+      {chart.partial.map((text) => (
+        <li key={text}>
           <i class="ring" />
-          {texts.series.untilNow}
+          {text}
         </li>
-      )}
+      ))}
     </ul>
   );
 }

@@ -1,20 +1,18 @@
-import type { ExactInteger } from '../api/exact-json.ts';
 import type { Amounts, Period } from '../api/responses.ts';
 import type { Series } from '../api/series.ts';
 import { groupLabel } from '../display/dimensions.ts';
 import {
-  formatCount,
   formatDays,
   formatInterval,
-  formatMoney,
   formatShortCount,
   formatShortMoney,
   formatTicks,
   unitsOf,
 } from '../display/format.ts';
+import { formatMeasure, isMissing } from '../display/measures.ts';
 import { texts } from '../language/language.ts';
 import { comparedStarts, intervalAt } from '../view/interval.ts';
-import type { Span } from '../view/period.ts';
+import { isPresent, type Span } from '../view/period.ts';
 import { isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
 import type { ChartData } from './chart.tsx';
 import type { ChartLine } from './chart-line.ts';
@@ -23,6 +21,8 @@ type View = { readonly state: ViewState; readonly at: number };
 
 type SeriesChart = ChartData & {
   readonly names: readonly string[];
+  /** What the legend says of periods that are not whole. */
+  readonly partial: readonly string[];
   /** Whether there are more groups than lines. */
   readonly isTruncated: boolean;
 };
@@ -39,7 +39,10 @@ export function chartOf({ state }: View, current: Series): SeriesChart {
     intervalAt(start, current, span, asOf),
   );
   const names = intervals.map((one) => formatInterval(one, interval, timezone));
-  const isUnfinished = intervals.at(-1)?.isCut ?? false;
+  const isPartial = intervals.map((one) => one.isPartial);
+  // The last one may go on, or the selected days end within it.
+  const isPresentLast = span === null || isPresent(span.days, timezone, asOf);
+  const hasPast = (isPresentLast ? isPartial.slice(0, -1) : isPartial).includes(true);
   const lines = series.map(({ key, periods }, index) => {
     const label = dimension === null ? '' : groupLabel(dimension, key, timezone);
     return lineOf(measure, periods, {
@@ -53,7 +56,11 @@ export function chartOf({ state }: View, current: Series): SeriesChart {
   const starts = intervals.map(({ start }) => start);
   return {
     names,
-    isUnfinished,
+    isPartial,
+    partial: [
+      ...(hasPast ? [texts.series.incomplete[interval as 'week'] ?? ''] : []),
+      ...(isPresentLast && isPartial.at(-1) ? [texts.series.untilNow] : []),
+    ],
     lines: before === null ? lines : [...lines, before],
     isTruncated: current.series_truncated,
     title: (index) => (dimension === null ? '' : (names[index] ?? '')),
@@ -109,24 +116,16 @@ function lineOf(
   periods: readonly (Amounts | null)[],
   { currency, ...line }: LineProperties,
 ): ChartLine {
-  const format = (value: ExactInteger) =>
-    isMoney(measure) ? formatMoney(value, currency) : formatCount(value);
-  const values = periods.map((period) => {
-    if (period === null) return null;
-    // Nothing has no average.
-    const isNothing = Number(period.purchase_count) === 0;
-    return isNothing && measure === 'average_ticket_in_cents' ? null : period[measure];
-  });
   return {
     ...line,
     // A pixel needs no exact value.
-    values: values.map((value) => {
-      if (value === null) return null;
-      return isMoney(measure) ? unitsOf(value, currency) : Number(value);
+    values: periods.map((period) => {
+      if (period === null || isMissing(measure, period)) return null;
+      return isMoney(measure) ? unitsOf(period[measure], currency) : Number(period[measure]);
     }),
     text: (index) => {
-      const value = values[index] ?? null;
-      return value === null ? '–' : format(value);
+      const period = periods[index] ?? null;
+      return period === null ? '–' : formatMeasure(measure, period, currency);
     },
   };
 }

@@ -1,7 +1,9 @@
-import type { Amounts, Report } from '../api/responses.ts';
+import type { Report } from '../api/responses.ts';
 import { type Part, useDashboard } from '../dashboard/dashboard-state.ts';
 import type { Totals } from '../dashboard/load.ts';
-import { formatChange, formatCount, formatDays, formatMoney } from '../display/format.ts';
+import { isEnded } from '../dashboard/parts.ts';
+import { formatChange, formatDays } from '../display/format.ts';
+import { areSales, formatMeasure, isMissing, measureLabel } from '../display/measures.ts';
 import { texts } from '../language/language.ts';
 import { spanOf } from '../view/period.ts';
 import { isMoney, type MeasureName, measureNames } from '../view/view-state.ts';
@@ -9,13 +11,24 @@ import { changeBetween, directionOf } from './change.ts';
 
 /** The totals as buttons, which choose the measure of the chart. */
 export function TotalsCards() {
-  const { parts, view, isBusy } = useDashboard();
+  const { parts, view } = useDashboard();
   const part = parts.totals;
-  const isLoading = isBusy && part?.view !== view;
   return (
-    <section class="cards" id="totals" aria-label={texts.totals.title} aria-busy={isLoading}>
-      {part?.value && <Cards part={part} totals={part.value} />}
-    </section>
+    <>
+      {part && !areSales(part.view.state) && (
+        <p class="hint" id="not-sales">
+          {texts.totals.notSales}
+        </p>
+      )}
+      <section
+        class="cards"
+        id="totals"
+        aria-label={texts.totals.title}
+        aria-busy={!isEnded(part, view)}
+      >
+        {part?.value && <Cards part={part} totals={part.value} />}
+      </section>
+    </>
   );
 }
 
@@ -30,7 +43,7 @@ function Cards({ part, totals }: { readonly part: Part<Totals>; readonly totals:
       aria-pressed={measure === part.view.state.measure}
       onClick={() => change({ measure })}
     >
-      <span class="card-label">{texts.measures[measure]}</span>
+      <span class="card-label">{measureLabel(measure, part.view.state)}</span>
       <Value lines={amountsOf(measure, totals)} />
       <Change measure={measure} report={totals.report} />
     </button>
@@ -57,20 +70,16 @@ const currenciesShown = 3;
 
 /** Amounts of several currencies stay apart: their sum would mean nothing. */
 function amountsOf(measure: MeasureName, { report, currencies }: Totals): readonly string[] {
-  const { totals } = report;
-  if (!isMoney(measure)) return [formatCount(totals[measure])];
-  if (hasNoAverage(measure, totals)) return ['–'];
-  if (currencies === null) return [formatMoney(totals[measure], report.currency)];
+  if (currencies === null || !isMoney(measure)) {
+    return [formatMeasure(measure, report.totals, report.currency)];
+  }
   const { rows } = currencies;
   const shown = rows
     .slice(0, currenciesShown)
-    .map((row) => formatMoney(row[measure], row.currency as string | null));
+    .map((row) => formatMeasure(measure, row, row.currency as string | null));
   const more = rows.length - shown.length;
   return more > 0 ? [...shown, texts.totals.more(more)] : shown;
 }
-
-const hasNoAverage = (measure: MeasureName, { purchase_count: count }: Amounts): boolean =>
-  measure === 'average_ticket_in_cents' && BigInt(count) === 0n;
 
 type ChangeProperties = { readonly measure: MeasureName; readonly report: Report };
 
@@ -82,7 +91,7 @@ function Change({ measure, report }: ChangeProperties) {
   if (isMoney(measure) && report.mixed_currencies) {
     return <span class="card-change">{texts.totals.severalCurrencies}</span>;
   }
-  if (hasNoAverage(measure, totals) || hasNoAverage(measure, compared)) {
+  if (isMissing(measure, totals) || isMissing(measure, compared)) {
     return <span class="card-change">–</span>;
   }
   const [now, before] = [BigInt(totals[measure]), BigInt(compared[measure])];
@@ -94,9 +103,7 @@ function Change({ measure, report }: ChangeProperties) {
       </span>
     );
   }
-  const amount = isMoney(measure)
-    ? formatMoney(compared[measure], report.currency)
-    : formatCount(compared[measure]);
+  const amount = formatMeasure(measure, compared, report.currency);
   const from = texts.totals.from(amount, formatDays(span.days));
   return (
     <span class={`card-change ${directionOf(change)}`} title={from}>

@@ -23,11 +23,15 @@ export const dayAt = (instant: number, timeZone: string): string =>
 export const hourAt = (instant: number, timeZone: string): string =>
   new Date(localTime(instant, timeZone)).toISOString().slice(0, 13);
 
+/** The local time of an instant of the API, such as 2026-01-31 14:05:09. */
+export const localText = (instant: string, timeZone: string): string =>
+  new Date(localTime(Date.parse(instant), timeZone)).toISOString().slice(0, 19).replace('T', ' ');
+
 const utcOf = (day: string): number => Date.parse(`${day}T00:00:00Z`);
 
 /** Without years before 1000: while a year is typed, the control has 0002, 0020 and 0202. */
 export const isDay = (text: string): boolean =>
-  /^[1-9]\d{3}-\d\d-\d\d$/.test(text) && !Number.isNaN(utcOf(text));
+  /^[1-9]\d{3}-\d\d-\d\d$/.test(text) && !Number.isNaN(utcOf(text)) && addDays(text, 0) === text;
 
 export const addDays = (day: string, count: number): string =>
   new Date(utcOf(day) + count * dayMs).toISOString().slice(0, 10);
@@ -69,3 +73,6 @@ export function isTimeZone(name: string): boolean {
 }
 
 export const browserTimeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** `America/Sao_Paulo` is America/Sao Paulo. */
+export const zoneName = (timeZone: string): string => timeZone.replaceAll('_', ' ');

@@ -1,7 +1,7 @@
 import { minorDigits } from '../../../domain/currency.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
 import { labelDimensions } from '../../../domain/purchase-query.ts';
-import { decimalMark, texts } from '../language/language.ts';
+import { decimalMark, locale, texts } from '../language/language.ts';
 
 /** The filters of the page. Each is the parameter of the same name. */
 export type Filter = { readonly name: string; readonly label: string } & (
@@ -26,7 +26,7 @@ export const filters: readonly Filter[] = [
   { name: 'min_value_in_cents', label: texts.filters.minValue, kind: 'money' },
   { name: 'max_value_in_cents', label: texts.filters.maxValue, kind: 'money' },
   { name: 'without', label: texts.filters.without, kind: 'dimension', values: labelDimensions },
-  { name: 'customer_id', label: texts.filters.customer, kind: 'text', example: 'cus_…' },
+  { name: 'customer_id', label: texts.dimensions.customer, kind: 'text', example: 'cus_…' },
 ];
 
 export const filterNamed = (name: string): Filter | undefined =>
@@ -54,13 +54,34 @@ export function nextDimension(dimension: string, filters: Filters): string {
   return order.find((name) => !isSelected(filters, name)) ?? 'day';
 }
 
+type Ranking = { readonly filters: Filters; readonly group_by: string };
+
+/** The one of some dimensions whose filter has led a ranking on to its dimension. */
+export const dimensionBefore = (names: readonly string[], { filters, group_by }: Ranking) =>
+  names.find((name) => dimensionOrder.includes(name) && nextDimension(name, filters) === group_by);
+
+/** Digits in groups of thousands, as the reader's language writes them, and decimals. */
+const grouped =
+  decimalMark === ',' ? /^\d{1,3}(\.\d{3})+(,\d+)?$/ : /^\d{1,3}(,\d{2,3})*,\d{3}(\.\d+)?$/;
+
+/** The sign of a currency, such as R$. */
+const signOf = (currency: string): string =>
+  new Intl.NumberFormat(locale, { style: 'currency', currency })
+    .formatToParts(0)
+    .find(({ type }) => type === 'currency')?.value ?? currency;
+
 /**
- * Reads an amount such as 12.34 or 12,34 of a currency. Null if it is no amount, or three digits follow
- * a mark that groups thousands in the reader's language.
+ * Reads an amount such as 12.34, 12,34 or, as the page writes it, R$ 1.234,56. Null if it is no amount
+ * of the currency, or if its mark may be that of thousands.
  */
 export function amountOf(text: string, currency: string | null): string | null {
   const digits = minorDigits(currency);
-  const [, units, mark, fraction = ''] = /^\s*(\d{1,16})(?:([.,])(\d+))?\s*$/.exec(text) ?? [];
+  const signs = /^[A-Za-z]{3}$/.test(currency ?? '')
+    ? [signOf(currency ?? ''), currency ?? '']
+    : [];
+  const bare = signs.reduce((rest, sign) => rest.replace(sign, ''), text).replace(/\s/g, '');
+  const plain = grouped.test(bare) ? bare.replaceAll(decimalMark === ',' ? '.' : ',', '') : bare;
+  const [, units, mark, fraction = ''] = /^(\d{1,16})(?:([.,])(\d+))?$/.exec(plain) ?? [];
   if (units === undefined || fraction.length > digits) return null;
   if (fraction.length === 3 && mark !== decimalMark) return null;
   return String(BigInt(units + fraction.padEnd(digits, '0')));

@@ -11,14 +11,18 @@ export type Interval = {
   readonly end: number;
   /** Whether the interval goes on after `end`. */
   readonly isCut: boolean;
+  /** Whether the interval began before `start`, or goes on after `end`. */
+  readonly isPartial: boolean;
 };
 
-/** When the hour, day, week or month that begins at an instant ends. */
+/** When the hour, day, week, month or year that begins at an instant ends. */
 function naturalEnd(start: number, name: string, timeZone: string): number {
   if (name === 'hour') return start + hourMs;
   const day = dayAt(start, timeZone);
   if (name === 'day') return startOfDay(addDays(day, 1), timeZone).getTime();
   if (name === 'week') return startOfDay(addDays(day, 7), timeZone).getTime();
+  if (name === 'year')
+    return startOfDay(`${Number(day.slice(0, 4)) + 1}-01-01`, timeZone).getTime();
   const inNextMonth = addDays(`${day.slice(0, 8)}01`, 31);
   return startOfDay(`${inNextMonth.slice(0, 8)}01`, timeZone).getTime();
 }
@@ -34,11 +38,14 @@ const beginsOfWeeks = {
 export const beginOfWeek = (day: string): string =>
   addDays(day, -((countDays(beginsOfWeeks[weekStart], day) - 1) % 7));
 
-/** The first instant of the hour, day, week or month that a day begins in. */
+/** The first instant of the hour, day, week, month or year that a day begins in. */
 function naturalStart(day: string, name: string, timeZone: string): number {
-  const month = `${day.slice(0, 8)}01`;
-  const first = name === 'month' ? month : name === 'week' ? beginOfWeek(day) : day;
-  return startOfDay(first, timeZone).getTime();
+  const beginnings: Readonly<Record<string, string>> = {
+    week: beginOfWeek(day),
+    month: `${day.slice(0, 8)}01`,
+    year: `${day.slice(0, 5)}01-01`,
+  };
+  return startOfDay(beginnings[name] ?? day, timeZone).getTime();
 }
 
 type Calendar = { readonly interval: string; readonly timezone: string };
@@ -87,5 +94,6 @@ export function intervalAt(
   const natural = naturalEnd(first, interval, timezone);
   const since = span === null ? first : startOfDay(span.days.from, timezone).getTime();
   const end = Math.min(natural, span === null ? Math.max(now, first) : span.end);
-  return { start: Math.max(first, since), end, isCut: end < natural };
+  const isCut = end < natural;
+  return { start: Math.max(first, since), end, isCut, isPartial: isCut || first < since };
 }

@@ -87,7 +87,9 @@ export const boundsOf = (days: Days | null, timeZone: string) =>
         created_until: endOfDay(days.to, timeZone),
       };
 
-const hoursOf: Readonly<Record<string, number>> = { hour: 1, day: 24, week: 168, month: 672 };
+const hoursOf: Readonly<Record<string, number>> = {
+  ...{ hour: 1, day: 24, week: 168, month: 672, year: 8760 },
+};
 
 /** Whether the API returns a time series of the days by this interval. Weeks have no date in another month or year. */
 export function isPossible(interval: string, days: Days | null, comparison: Comparison): boolean {
@@ -102,5 +104,6 @@ export function intervalFor(days: Days | null, comparison: Comparison): string {
   const count = days === null ? Number.POSITIVE_INFINITY : countDays(days.from, days.to);
   if (count <= 2) return 'hour';
   if (count <= 100) return 'day';
-  return count <= 400 && isPossible('week', days, comparison) ? 'week' : 'month';
+  if (count <= 400 && isPossible('week', days, comparison)) return 'week';
+  return isPossible('month', days, comparison) ? 'month' : 'year';
 }

@@ -28,6 +28,8 @@ export type RequestContext = {
   readonly at: number;
   readonly hasSeveralCurrencies: boolean;
   readonly purchaseCount: number;
+  /** The automatic interval of all time, if the data are known. */
+  readonly interval?: string | undefined;
 };
 
 const cohortCount = 12;
@@ -55,7 +57,8 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
     pathOf('/purchases/report', { ...parameters, timezone, ...reported });
   const file = (parameters: object) => pathOf('/purchases/export', { ...selection, ...parameters });
   const isChosen = state.interval !== 'auto' && isPossible(state.interval, days, state.compare_to);
-  const interval = isChosen ? state.interval : intervalFor(days, state.compare_to);
+  const automatic = (days === null && context.interval) || intervalFor(days, state.compare_to);
+  const interval = isChosen ? state.interval : automatic;
   const dimension = chartDimension(state, context.hasSeveralCurrencies);
   return {
     totals: report({}),
@@ -129,7 +132,11 @@ function rankingParameters({ group_by, then_by, group_limit, measure }: ViewStat
 }
 
 /** The days of the last cohorts, from the first one's beginning: a short period has too few. */
-function daysOfCohorts({ cohort_interval, timezone }: ViewState, days: Days | null, at: number) {
+export function daysOfCohorts(
+  { cohort_interval, timezone }: ViewState,
+  days: Days | null,
+  at: number,
+) {
   const to = days?.to ?? dayAt(at, timezone);
   const before = cohortCount - 1;
   if (cohort_interval === 'week') return { from: beginOfWeek(addDays(to, -7 * before)), to };

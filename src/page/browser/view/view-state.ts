@@ -1,10 +1,14 @@
 import { trackingLabels } from '../../../domain/purchase.ts';
+import { ApiProblem } from '../api/problem.ts';
+import { texts } from '../language/language.ts';
 import { browserTimeZone, isDay, isTimeZone } from './calendar.ts';
 import { filters } from './filters.ts';
 import {
   type Comparison,
   comparisonNames,
+  daysOf,
   defaultComparison,
+  isPossible,
   type PeriodName,
   periodNames,
 } from './period.ts';
@@ -46,7 +50,7 @@ export const rankingDimensions: readonly string[] = [
   'day',
 ];
 
-export const intervals = ['auto', 'hour', 'day', 'week', 'month'] as const;
+export const intervals = ['auto', 'hour', 'day', 'week', 'month', 'year'] as const;
 
 export const cohortIntervals = ['week', 'month', 'quarter'] as const;
 export type CohortInterval = (typeof cohortIntervals)[number];
@@ -56,34 +60,42 @@ export const defaultStatus = 'paid';
 /** In the URL, for no filter by status. */
 const allStatuses = 'all';
 
-export function readState(hash: string): ViewState {
+/** The state that a link means, and what is wrong in the link. */
+export function readLink(hash: string) {
   const given = new URLSearchParams(hash.replace(/^#/, ''));
-  const oneOf = (name: string, values: readonly string[], initial: string) => {
-    const value = given.get(name) ?? initial;
-    return values.includes(value) ? value : initial;
+  const problems: ApiProblem[] = [];
+  const refuse = (param: string, message: string) =>
+    problems.push(new ApiProblem(message, 422, param));
+  const read = (name: string, initial: string, isValid: (value: string) => boolean) => {
+    const value = given.get(name) || initial;
+    if (value === initial || isValid(value)) return value;
+    refuse(
+      name,
+      isValid === isDay ? texts.problems.noDay(value) : texts.problems.unknown(`${name}=${value}`),
+    );
+    return initial;
   };
-  const day = (name: string) => {
-    const value = given.get(name) ?? '';
-    return isDay(value) ? value : '';
-  };
-  const timezone = given.get('timezone') ?? '';
-  const period = oneOf('period', periodNames, 'last30') as PeriodName;
+  const oneOf = <Value extends string>(name: string, values: readonly Value[], initial: Value) =>
+    read(name, initial, (value) => (values as readonly string[]).includes(value)) as Value;
+  const wanted = oneOf('period', periodNames, 'last30');
+  const [from, to] =
+    wanted === 'custom' ? [read('from', '', isDay), read('to', '', isDay)] : ['', ''];
+  if (to !== '' && to < from) refuse('from', texts.controls.reversed);
+  const isWrong = problems.some(({ param }) => param === 'from' || param === 'to');
+  const period = isWrong ? 'last30' : wanted;
   const group_by = oneOf('group_by', rankingDimensions, 'utm_source');
-  const otherDimensions = rankingDimensions.filter((name) => name !== group_by);
-  return {
-    period,
-    from: day('from'),
-    to: day('to'),
-    timezone: isTimeZone(timezone) ? timezone : browserTimeZone(),
-    compare_to: oneOf('compare_to', comparisonNames, defaultComparison(period)) as Comparison,
-    group_by,
-    then_by: oneOf('then_by', ['none', ...otherDimensions], 'none'),
-    group_limit: oneOf('group_limit', ['10', '50'], '10') as '10' | '50',
+  const then_by = oneOf('then_by', ['none', ...rankingDimensions], 'none');
+  const state: ViewState = {
+    ...{ period, from, to, group_by },
+    timezone: read('timezone', browserTimeZone(), isTimeZone),
+    compare_to: oneOf('compare_to', comparisonNames, defaultComparison(period)),
+    then_by: then_by === group_by ? 'none' : then_by,
+    group_limit: oneOf('group_limit', ['10', '50'], '10'),
     interval: oneOf('interval', intervals, 'auto'),
-    measure: oneOf('measure', measureNames, 'revenue_in_cents') as MeasureName,
-    split: oneOf('split', ['none', 'groups'], 'none') as ViewState['split'],
-    currencies: oneOf('currencies', ['one', 'all'], 'one') as ViewState['currencies'],
-    cohort_interval: oneOf('cohort_interval', cohortIntervals, 'month') as CohortInterval,
+    measure: oneOf('measure', measureNames, 'revenue_in_cents'),
+    split: oneOf('split', ['none', 'groups'], 'none'),
+    currencies: oneOf('currencies', ['one', 'all'], 'one'),
+    cohort_interval: oneOf('cohort_interval', cohortIntervals, 'month'),
     filters: Object.fromEntries(
       filters.flatMap(({ name }) => {
         const value = given.get(name) ?? (name === 'status' ? defaultStatus : '');
@@ -92,6 +104,9 @@ export function readState(hash: string): ViewState {
       }),
     ),
   };
+  if (isPossible(state.interval, daysOf(state), state.compare_to)) return { state, problems };
+  refuse('interval', texts.problems.interval);
+  return { state: { ...state, interval: 'auto' }, problems };
 }
 
 export const measureNames = [
