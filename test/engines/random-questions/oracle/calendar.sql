@@ -31,7 +31,9 @@ create function oracle.first_instant(wanted timestamp, zone text) returns timest
 language sql immutable begin atomic
   select coalesce(
     (
-      select min(instant) from unnest(array[near - interval '1 hour', near]) as instant
+      -- Clocks of St. John's went back by two hours in 1988.
+      select min(instant)
+      from unnest(array[near - interval '2 hours', near - interval '1 hour', near]) as instant
       where oracle.local(instant, zone) = wanted
     ),
     (
@@ -48,7 +50,9 @@ language sql immutable begin atomic
   select coalesce(
     (
       select max(instant)
-      from unnest(array[near - interval '1 hour', near, near + interval '1 hour']) as instant
+      from unnest(array[
+        near - interval '1 hour', near, near + interval '1 hour', near + interval '2 hours'
+      ]) as instant
       where oracle.local(instant, zone) = wanted
     ),
     (
