@@ -252,13 +252,14 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       (connection, { generation, version: { asOf } }, query: PurchaseReportQuery, context) =>
         purchaseReport(connection, generation, query, context, asOf),
       (query) => ({
+        readsBaseAlone: ({ isUnchanged }) => isUnchanged,
         readsBefore: (generation) => needsCustomers(query) && needsBefore(generation),
       }),
     ),
     cohorts: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseCohortsQuery, context) =>
         purchaseCohorts(connection, generation, query, context, asOf),
-      () => ({ readsBefore: needsBefore }),
+      () => ({ readsBaseAlone: ({ isUnchanged }) => isUnchanged, readsBefore: needsBefore }),
     ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>

@@ -12,7 +12,14 @@ import {
   TooManyCohortsError,
 } from '../../domain/purchase-report.ts';
 import type { ReportRows, ReportSource } from './source.ts';
-import type { Dialect, DimensionSql, Part } from './statement.ts';
+import {
+  centsOf,
+  countOf,
+  customersOf,
+  type Dialect,
+  type DimensionSql,
+  type Part,
+} from './statement.ts';
 
 /** The purchases that cohorts count. */
 export type CohortPurchases = {
@@ -159,28 +166,18 @@ function cohortStatement(
 }
 
 /** Selects cohort, group, period, customers, purchases, cents and currencies of a part. */
-function byPeriod(dialect: Dialect, source: CohortPurchases, part: Part): Sql {
-  const { isSigned = false } = part;
-  const signed = (name: string) =>
-    sql`sum(${raw(isSigned ? 'sign * ' : '')}${dialect.wide(raw(name))})`;
-  return sql`
-    select cohort, g, period, sum(${raw(isSigned ? 'sign' : '1')}) as customers,
-      ${signed('purchases')} as purchases, ${signed('cents')} as cents, min(least) as least, max(greatest) as greatest
-    from (
-      select cohort, g, period, purchase.customer as customer, ${raw(isSigned ? 'purchase.sign as sign,' : '')}
-        ${dialect.count} as purchases, ${dialect.sum(raw('cents'))} as cents,
-        min(currency) as least, max(currency) as greatest
-      ${wonPurchases(dialect, source, part)}
-      group by cohort, g, period, purchase.customer ${raw(isSigned ? ', purchase.sign' : '')}
-    ) as by_customer
-    group by cohort, g, period`;
-}
+const byPeriod = (dialect: Dialect, source: CohortPurchases, part: Part): Sql => sql`
+  select cohort, g, period, ${customersOf(dialect, part, null)} as customers,
+    ${countOf(dialect, part)} as purchases, ${centsOf(dialect, part, 'cents')} as cents,
+    min(currency) as least, max(currency) as greatest
+  ${wonPurchases(dialect, source, part)}
+  group by cohort, g, period`;
 
 /** The keys of up to two currencies of the purchases that cohorts count. */
 function currencyStatement(dialect: Dialect, source: CohortPurchases): Sql {
   const parts = source.parts.map(
     (part) => sql`
-      select currency, ${part.isSigned ? raw('sum(purchase.sign)') : dialect.count} as purchases
+      select currency, ${countOf(dialect, part)} as purchases
       ${wonPurchases(dialect, source, part)}
       group by currency`,
   );
@@ -198,15 +195,19 @@ function wonPurchases(
   { isWon, period, group, currency }: CohortPurchases,
   { purchases, condition, isSigned = false, isFirst }: Part,
 ): Sql {
+  const key = raw(customer);
   const sign = raw(isSigned ? 'sign, ' : '');
-  const rows = (wanted: Sql, columns: Sql) =>
-    sql`(select ${sign} ${raw(customer)} as customer, ${columns} from ${purchases} where ${condition} ${wanted})`;
-  const first = sql`${period.key as Sql} as cohort, ${(group?.key as Sql | undefined) ?? sql`0`} as g`;
-  const each = sql`${period.key as Sql} as period, purchase_value_in_cents as cents,
-    ${currency.key as Sql} as currency`;
-  const ofSign = raw(isSigned ? 'and won.sign = purchase.sign' : '');
+  const signOfWon = raw(isSigned ? 'sign as won_sign, ' : '');
+  const ofSign = raw(isSigned ? 'and won_sign = sign' : '');
   return sql`
-    from ${rows(empty, each)} as purchase
-    join ${rows(sql`and ${isFirst ?? sql`false`} and ${isWon}`, first)} as won
-      on won.customer = purchase.customer ${ofSign}`;
+    from (
+      select ${sign} ${key}, ${period.key as Sql} as period, purchase_value_in_cents as cents,
+        ${currency.key as Sql} as currency
+      from ${purchases} where ${condition}
+    ) as purchase
+    join (
+      select ${signOfWon} ${key} as won_customer, ${period.key as Sql} as cohort,
+        ${(group?.key as Sql | undefined) ?? sql`0`} as g
+      from ${purchases} where ${condition} and ${isFirst ?? sql`false`} and ${isWon}
+    ) as won on won_customer = ${key} ${ofSign}`;
 }

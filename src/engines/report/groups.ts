@@ -1,6 +1,7 @@
+import { grouped } from '../../domain/grouped.ts';
 import { averageTicket } from '../../domain/purchase-engine.ts';
 import type { ReportMeasure, ReportValues } from '../../domain/purchase-report.ts';
-import type { ReportSource } from './source.ts';
+import type { ReportRows, ReportSource } from './source.ts';
 import { columnsOf, type Order, orderedStatement, type Read, type SumName } from './statement.ts';
 
 /** Sums by their names. */
@@ -34,27 +35,47 @@ export async function readGroups(
   if (reads.every(({ side }) => side.parts.length === 0)) return lists.map(() => []);
   const rows = await source.readAll(reads);
   const { dimensions, sums } = columnsOf(reads);
-  const places = lists.flatMap((list, index) => list.map((_, side) => ({ index, side })));
-  const groups = lists.map(() => new Map<string, Group>());
-  for (const [position, ...values] of rows) {
-    const { index, side } = places[Number(position)] as (typeof places)[number];
-    const count = reads[Number(position)]?.side.dimensions.length ?? 0;
-    const keys = values.slice(0, count);
-    const id = keys.map(idOf).join(' ');
-    const known = groups[index]?.get(id) ?? { keys, sides: [] };
-    const ofRow: { [Name in SumName]?: bigint } = {};
-    for (const [each, name] of sums.entries()) {
-      const value = values[dimensions + each];
-      if (value !== null) ofRow[name] = BigInt(value as bigint);
-    }
-    const sum = known.sides[side];
-    known.sides[side] = sum === undefined ? ofRow : add(sum, ofRow);
-    groups[index]?.set(id, known);
-  }
+  const ofReads = grouped(rows, ([position]) => Number(position));
+  let position = 0;
   return Promise.all(
-    lists.map((list, index) => withTexts(list, [...(groups[index]?.values() ?? [])])),
+    lists.map((list) => {
+      const count = list[0]?.side.dimensions.length ?? 0;
+      const groupOf = (row: ReportRows[number], side: number): Group => {
+        const sides = Array.from({ length: side + 1 }, (): Values => ({}));
+        sides[side] = valuesOf(sums, row.slice(1 + dimensions));
+        return { keys: row.slice(1, 1 + count), sides };
+      };
+      const groups = list.flatMap((_, side) =>
+        (ofReads.get(position++) ?? []).map((row) => groupOf(row, side)),
+      );
+      const isWhole = list.length === 1 && list[0]?.side.parts.length === 1;
+      return withTexts(list, isWhole ? groups : addedUp(groups));
+    }),
   );
 }
+
+/** The groups with the sums of those that have the same keys. */
+function addedUp(groups: readonly Group[]): Group[] {
+  const all = new Map<string, Group>();
+  for (const { keys, sides } of groups) {
+    const id = keys.map(idOf).join(' ');
+    const known = all.get(id) ?? { keys, sides: [] };
+    for (const [side, values] of sides.entries()) {
+      known.sides[side] = add(known.sides[side] ?? {}, values);
+    }
+    all.set(id, known);
+  }
+  return [...all.values()];
+}
+
+const valuesOf = (names: readonly SumName[], values: readonly unknown[]): Values => {
+  const named: { [Name in SumName]?: bigint } = {};
+  for (const [each, name] of names.entries()) {
+    const value = values[each];
+    if (value != null) named[name] = BigInt(value as bigint);
+  }
+  return named;
+};
 
 const idOf = (key: unknown): string =>
   key === null ? '-' : `${String(key).length}:${String(key)}`;
@@ -90,14 +111,7 @@ export async function readFirstGroups(
   const { dimensions, sums } = columnsOf(reads);
   return rows.map((row) => ({
     keys: row.slice(0, dimensions),
-    sides: reads.map((_, side) =>
-      Object.fromEntries(
-        sums.map((name, each) => [
-          name,
-          BigInt((row[dimensions + side * sums.length + each] ?? 0n) as bigint),
-        ]),
-      ),
-    ),
+    sides: reads.map((_, side) => valuesOf(sums, row.slice(dimensions + side * sums.length))),
   }));
 }
 

@@ -86,8 +86,13 @@ export async function periodsOf(
   const interval = groupBy[index];
   if (interval === undefined || !isPeriodDimension(interval)) return null;
   const calendar = { interval, timeZone, weekStart };
-  if (!(await areFew(source, calendar, current, max))) return null;
   const isCompared = compareTo !== undefined && compared !== undefined;
+  const { createdSince, createdUntil } = current;
+  const isInverted =
+    createdSince !== undefined && createdUntil !== undefined && createdSince > createdUntil;
+  // The compared period may still have purchases: neither of its bounds is before year 1.
+  if (isInverted && !isCompared) return null;
+  if (!(await areFew(source, calendar, current, max))) return null;
   return {
     calendar,
     index,
@@ -114,7 +119,6 @@ async function areFew(
   const bounds = isBounded ? null : await source.bounds(filters);
   const { createdSince = bounds?.first, createdUntil = bounds?.last } = filters;
   if (createdSince === undefined || createdUntil === undefined) return false;
-  if (createdSince > createdUntil) return false;
   const first = await periodKeyAt(calendar, createdSince);
   const last = await periodKeyAt(calendar, createdUntil);
   // The bounds may be wider than the matching purchases.
@@ -152,15 +156,18 @@ export const withPeriodRows = (
         return { keys: keys.with(periods.index, periods.compared ? key : rowOf(key)), sides };
       });
 
-/** The rows of all periods, in the order of time: from bound to bound, or those of all matching purchases. */
+/**
+ * The rows of all periods, in the order of time: from bound to bound, or those of all matching purchases. With their
+ * first instants, if they are periods of the report's own time.
+ */
 export async function everyPeriodOf(
   source: ReportSource,
   periods: Periods | null,
   groups: readonly Group[],
   filters: PurchaseFilters,
   { areAllRead }: { readonly areAllRead: boolean },
-): Promise<number[]> {
-  if (periods === null) return [];
+): Promise<ReadonlyMap<number, bigint | undefined>> {
+  if (periods === null) return new Map();
   const { calendar } = periods;
   const { createdSince, createdUntil } = filters;
   const numbers = groups.map(({ keys }) => Number(keys.at(-1)));
@@ -170,13 +177,13 @@ export async function everyPeriodOf(
   if (range !== null) keys.push(range.first, range.last);
   if (createdSince !== undefined) keys.push(await periodKeyAt(calendar, createdSince));
   if (createdUntil !== undefined) keys.push(await periodKeyAt(calendar, createdUntil));
-  if (numbers.length === 0 && keys.length < 2) return [];
+  if (numbers.length === 0 && keys.length < 2) return new Map();
   let [first, last] = [keys[0] as number, keys[0] as number];
   for (const key of keys) [first, last] = [Math.min(first, key), Math.max(last, key)];
   const all = await periodsBetween(calendar, first, last);
-  return [...new Set([...all.map(({ key }) => rowOf(key)), ...numbers])].sort(
-    (one, other) => one - other,
-  );
+  const beginnings = new Map(all.map(({ key, startsAt }) => [rowOf(key), startsAt]));
+  const rows = [...new Set([...beginnings.keys(), ...numbers])].sort((one, other) => one - other);
+  return new Map(rows.map((row) => [row, beginnings.get(row)]));
 }
 
 /** Rows with the values of their dimensions. */
@@ -185,12 +192,19 @@ export async function named(
   groups: readonly Group[],
   sides: number,
   periods: Periods | null,
+  known: ReadonlyMap<number, bigint | undefined> = new Map(),
 ): Promise<ReportRow[]> {
   const beginnings = new Map<number, bigint>();
   if (periods !== null && groups.length > 0) {
     const { calendar, index } = periods;
-    const keys = groups.map(({ keys }) => keyOfRow(Number(keys[index])));
-    for (const { key, startsAt } of await periodsOfKeys(calendar, [...new Set(keys)])) {
+    const missing = new Set<number>();
+    for (const { keys } of groups) {
+      const row = Number(keys[index]);
+      const startsAt = known.get(row);
+      if (startsAt === undefined) missing.add(keyOfRow(row));
+      else beginnings.set(keyOfRow(row), startsAt);
+    }
+    for (const { key, startsAt } of await periodsOfKeys(calendar, [...missing])) {
       beginnings.set(key, startsAt);
     }
   }

@@ -128,7 +128,11 @@ async function readReport(reading: Reading): Promise<Result> {
     ...(areAllRead ? sumOfGroups(all, side) : {}),
     ...total?.sides[side],
   }));
-  const count = totals.reduce((sum, { purchase_count = 0n }) => sum + purchase_count, 0n);
+  // Both periods may have the same purchases.
+  const count = totals.reduce(
+    (most, { purchase_count = 0n }) => (purchase_count > most ? purchase_count : most),
+    0n,
+  );
   const currencies =
     count === 0n
       ? noCurrency
@@ -204,8 +208,11 @@ async function rowsOf(
 ): Promise<{ readonly rows: readonly ReportRow[]; readonly isTruncated: boolean }> {
   const { groupBy, everyPeriod, limit } = query;
   const groups = withPeriodRows(read, periods);
-  const cut = async (ordered: readonly Group[]) => ({
-    rows: await named(query, ordered.slice(0, limit), sides.length, periods),
+  const cut = async (
+    ordered: readonly Group[],
+    known?: ReadonlyMap<number, bigint | undefined>,
+  ) => ({
+    rows: await named(query, ordered.slice(0, limit), sides.length, periods, known),
     isTruncated: ordered.length > limit,
   });
   if (!everyPeriod) return cut(groups);
@@ -214,9 +221,11 @@ async function rowsOf(
   const all = await everyPeriodOf(source, periods, groups, filters, { areAllRead });
   const fill = (label: readonly unknown[], rows: readonly Group[]): Group[] => {
     const known = new Map(rows.map((row) => [row.keys.at(-1), row]));
-    return all.map((period) => known.get(period) ?? { keys: [...label, period], sides: [] });
+    return [...all.keys()].map(
+      (period) => known.get(period) ?? { keys: [...label, period], sides: [] },
+    );
   };
-  if (!isSeries) return cut(inOrder(fill([], groups), ordersOf(query, groupBy)));
+  if (!isSeries) return cut(inOrder(fill([], groups), ordersOf(query, groupBy)), all);
   const series = grouped(groups, ({ keys }) => keys[0]);
   const ranked = inOrder(
     [...series].map(([label, rows]) => ({ keys: [label], sides: [sumOfGroups(rows, 0)] })),
@@ -224,7 +233,7 @@ async function rowsOf(
   );
   const rows = ranked.slice(0, limit).flatMap(({ keys }) => fill(keys, series.get(keys[0]) ?? []));
   return {
-    rows: await named(query, rows, sides.length, periods),
+    rows: await named(query, rows, sides.length, periods, all),
     isTruncated: ranked.length > limit,
   };
 }

@@ -157,14 +157,12 @@ function sumOf(
   name: SumName,
 ): Sql {
   const { isSigned = false } = part;
-  const cents = (column: string) =>
-    dialect.sum(isSigned ? sql`sign * ${dialect.wide(raw(column))}` : raw(column));
-  if (isAmount(name)) return sql`coalesce(${cents(name)}, 0)`;
+  if (isAmount(name)) return sql`coalesce(${centsOf(dialect, part, name)}, 0)`;
   switch (name) {
     case 'purchase_count':
-      return isSigned ? sql`sum(sign)` : dialect.count;
+      return countOf(dialect, part);
     case 'revenue_in_cents':
-      return cents('purchase_value_in_cents');
+      return centsOf(dialect, part, 'purchase_value_in_cents');
     case 'new_customer_count':
       return sql`sum(case when ${isFirstOf(part)} then ${raw(isSigned ? 'sign' : '1')} else 0 end)`;
     case 'returning_customer_count':
@@ -176,7 +174,15 @@ function sumOf(
   }
 }
 
-function customersOf({ customer }: Dialect, part: Part, condition: Sql | null): Sql {
+export const countOf = ({ count }: Dialect, { isSigned = false }: Part): Sql =>
+  isSigned ? sql`sum(sign)` : count;
+
+/** The sum of a column of cents. The opposite of -2^63 exceeds 64 bits. */
+export const centsOf = ({ sum, wide }: Dialect, { isSigned = false }: Part, column: string): Sql =>
+  sum(isSigned ? sql`sign * ${wide(raw(column))}` : raw(column));
+
+/** The number of customers with rows that meet a condition. */
+export function customersOf({ customer }: Dialect, part: Part, condition: Sql | null): Sql {
   const distinct = (conditions: readonly Sql[]) =>
     conditions.length === 0
       ? sql`count(distinct ${raw(customer)})`

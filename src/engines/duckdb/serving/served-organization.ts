@@ -49,6 +49,8 @@ export type Lease = {
 export type UseOptions = {
   /** Whether pending changes affect the result. Without it, `work` waits until they are applied. */
   readonly isAffectedBy?: (changed: readonly ChangedPurchase[]) => boolean;
+  /** Whether `work` reads the base alone, which never changes: it then needs no transaction. */
+  readonly readsBaseAlone?: (generation: Generation) => boolean;
   /** Whether `work` reads the table `purchase_before`, which is then up to date. */
   readonly readsBefore?: (generation: Generation) => boolean;
 };
@@ -211,7 +213,7 @@ export class ServedOrganization {
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    { isAffectedBy, readsBefore = () => false }: UseOptions = {},
+    { isAffectedBy, readsBaseAlone = () => false, readsBefore = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
     let found = await this.#findApplied(source, isAffectedBy);
     // An eviction may have closed the files before they are held.
@@ -234,6 +236,8 @@ export class ServedOrganization {
     };
     const release = hold();
     try {
+      const present = opened.versionAt(found.instant);
+      if (readsBaseAlone(present.generation)) return { result: await runWith(present) };
       let version = await opened.begin(connection, found.instant);
       while (version.generation.before === 'outdated' && readsBefore(version.generation)) {
         await connection.run('commit');

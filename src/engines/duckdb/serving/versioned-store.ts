@@ -68,6 +68,11 @@ export class VersionedStore {
     return { base: base.content.descriptor, log, part: { lines, bytes: position }, asOf };
   }
 
+  /** The present version. It may be later than `instant`. */
+  versionAt(instant: TickInstant): Version {
+    return { ...this.#version, instant: later(instant, this.#version.instant) };
+  }
+
   /** Keeps the files open until the returned function is called. */
   hold(): () => Promise<void> {
     this.#users += 1;
@@ -148,9 +153,9 @@ export class VersionedStore {
     while (this.#committing !== null) await this.#committing;
     this.#beginning += 1;
     try {
-      const version = this.#version;
+      const version = this.versionAt(instant);
       await connection.run(`begin transaction read only; use ${this.store.catalogs.delta}`);
-      return { ...version, instant: later(instant, version.instant) };
+      return version;
     } finally {
       this.#beginning -= 1;
     }

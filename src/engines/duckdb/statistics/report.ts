@@ -94,25 +94,27 @@ export async function purchaseCohorts(
 
 async function cohortPurchases(
   reading: Reading,
-  { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
+  { filters, interval, groupBy, timeZone, weekStart, periods }: PurchaseCohortsQuery,
 ) {
   const { connection, generation, context } = reading;
   const { paymentStatuses, ...others } = filters;
+  const { createdSince } = filters;
   const counted = await purchasesMatching(connection, generation.labels, { paymentStatuses });
+  // All counted purchases of a customer are later than the first one.
+  const matching = await purchasesMatching(connection, generation.labels, {
+    paymentStatuses,
+    createdSince,
+  });
   const isWon = await purchasesMatching(connection, generation.labels, others);
   const calendar = { interval, timeZone, weekStart };
   const period = await periodSql(reading, calendar, { paymentStatuses });
-  const needs = { firsts: true, customers: true, groups: Number.POSITIVE_INFINITY };
+  const dimensions = [interval, ...(groupBy === undefined ? [] : [groupBy])];
+  const groups = groupsOf(generation, dimensions, filters) * (periods + 1);
+  const needs = { firsts: true, customers: true, groups };
   const parts =
-    counted === null || isWon === null
+    counted === null || matching === null || isWon === null
       ? []
-      : purchaseParts(
-          generation,
-          filters,
-          { matching: counted, counted },
-          needs,
-          context.shortcuts,
-        );
+      : purchaseParts(generation, filters, { matching, counted }, needs, context.shortcuts);
   const currency = labelSql(reading, 'currency');
   return {
     isWon: isWon ?? sql`false`,
