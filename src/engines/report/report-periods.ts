@@ -91,7 +91,7 @@ export async function periodsOf(
   const isInverted =
     createdSince !== undefined && createdUntil !== undefined && createdSince > createdUntil;
   // The compared period may still have purchases: neither of its bounds is before year 1.
-  if (isInverted && !isCompared) return null;
+  if (isInverted && (!isCompared || query.everyPeriod)) return null;
   if (!(await areFew(source, calendar, current, max))) return null;
   return {
     calendar,
