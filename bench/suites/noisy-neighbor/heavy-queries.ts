@@ -1,3 +1,5 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { time } from '../../measure/rounds.ts';
 import { quantile } from '../../measure/statistics.ts';
@@ -5,7 +7,8 @@ import { decimal, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { createClient } from '../../setup/api-client.ts';
 import type { RunningService } from '../../setup/running-service.ts';
-import type { BenchmarkShop } from '../../setup/shops.ts';
+import { authorization, type BenchmarkShop } from '../../setup/shops.ts';
+import type { Flood, Responses } from './flood.ts';
 
 /** Fewer than the default limit of a key in a minute. */
 const requests = 590;
@@ -18,7 +21,7 @@ const maxFloodMs = 60_000;
 const requestIntervalMs = 20;
 const idleMs = 5_000;
 
-type Flood = {
+type FloodKind = {
   readonly requests: number;
   readonly clients: number;
   /** No two requests have the same response in the cache. */
@@ -35,7 +38,7 @@ const report = (request: number) =>
 const cohorts = (request: number) =>
   `/v1/purchases/cohorts?created_since=2022-01-01T00:00:00Z&periods=60&${all(request)}`;
 
-const floods: Readonly<Record<string, Flood | null>> = {
+const floods: Readonly<Record<string, FloodKind | null>> = {
   nothing: null,
   [`${requests} searches at once`]: { requests, clients: requests, path: search },
   [`${requests} searches, ${clients} at a time`]: { requests, clients, path: search },
@@ -86,10 +89,11 @@ export async function measureHeavyQueries(
     const requesting = Promise.all(
       Object.entries(measured).map(async ([key, path]) => [key, await repeat(path)] as const),
     );
-    const counts = { answered: 0, refused: 0 };
-    const flooding = time(() =>
-      flood === null ? sleep(idleMs) : send(service, busy, flood, counts),
-    ).finally(() => {
+    let counts: Responses = { answered: 0, refused: 0 };
+    const flooding = time(async () => {
+      if (flood === null) await sleep(idleMs);
+      else counts = await send(scope, service, busy, flood);
+    }).finally(() => {
       isOver = true;
     });
     const [times, { wall }] = await Promise.all([requesting, flooding]);
@@ -98,23 +102,29 @@ export async function measureHeavyQueries(
   return phases;
 }
 
-/** Sends the requests of a flood, as long as it may take, and counts the responses. */
+/** Sends the requests of a flood, and counts the responses. */
 async function send(
-  service: RunningService,
+  scope: Scope,
+  { api }: RunningService,
   shop: BenchmarkShop,
-  flood: Flood,
-  counts: { answered: number; refused: number },
-): Promise<void> {
-  const deadline = performance.now() + maxFloodMs;
-  let sent = 0;
-  const client = async () => {
-    while (sent < flood.requests && performance.now() < deadline) {
-      sent += 1;
-      const { status } = await service.get(flood.path(sent), shop, [200, 429]);
-      counts[status === 200 ? 'answered' : 'refused'] += 1;
-    }
+  { requests, clients, path }: FloodKind,
+): Promise<Responses> {
+  const flood: Flood = {
+    origin: api.url,
+    ...authorization(shop),
+    paths: Array.from({ length: requests }, (_, request) => path(request + 1)),
+    clients,
+    maxMs: maxFloodMs,
   };
-  await Promise.all(Array.from({ length: flood.clients }, client));
+  const child = fork(new URL('flood.ts', import.meta.url), { execArgv: ['--import', 'tsx'] });
+  scope.afterwards(async () => void child.kill());
+  child.send(flood);
+  const failed = once(child, 'exit').then(([code]) => {
+    throw new Error(`the flood ended with ${code}`);
+  });
+  const [responses] = await Promise.race([once(child, 'message'), failed]);
+  failed.catch(() => {});
+  return responses as Responses;
 }
 
 type Phase = Awaited<ReturnType<typeof measureHeavyQueries>>[number];
