@@ -95,6 +95,8 @@ export type PurchaseReportQuery = LocalCalendar & {
    * period. If undefined, periods alone are complete.
    */
   readonly everyPeriod?: boolean | undefined;
+  /** Not refused if there may be too many groups in memory: statistics and time series have few, or sort them. */
+  readonly mayHaveManyGroups?: boolean | undefined;
   /** `maxPeriods` of period-limit.ts if undefined. */
   readonly maxPeriods?: number | undefined;
   readonly compareTo?: Comparison | undefined;

@@ -39,6 +39,7 @@ export async function purchaseStats(
     ...{ filters, timeZone, measures: sums, totals, ...ranking, limit: groupLimit },
     groupBy: groupBy === undefined ? [] : [groupBy],
     everyPeriod: false,
+    mayHaveManyGroups: true,
     maxPeriods: Number.POSITIVE_INFINITY,
   };
   const { result, ...version } = await reports.report(organizationId, query, ...rest);
@@ -67,6 +68,7 @@ export async function purchaseTimeSeries(
       ? { groupBy: [interval], orderBy: null, thenBy: [], limit: maxPeriodsWithoutGroups + 1 }
       : { groupBy: [groupBy, interval], limit: groupLimit }),
     everyPeriod: true,
+    mayHaveManyGroups: true,
     maxPeriods: maxPeriodsOf({ groupBy }),
   };
   const { result, ...version } = await reports.report(organizationId, query, ...rest);

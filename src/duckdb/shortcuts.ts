@@ -27,6 +27,8 @@ export const shortcutSettings = {
   maxGroupsInMemory: upTo(2_000),
   /** Customers of groups are counted by a bit for each, in so many bytes, instead of a hash table. */
   maxBitmapBytes: upTo(64 * 2 ** 20),
+  /** They are at most so many for each purchase: hashing the customers of sparse groups takes less time. */
+  maxBitsPerPurchase: upTo(256),
   /** So many purchases of customers with changes are kept as the base has them, instead of an anti join. */
   maxPurchasesBefore: { usual: 200_000, off: 0, forced: 2 ** 40 },
   /** The base tells the first purchases of reports and cohorts, instead of a join with them. */

@@ -120,6 +120,11 @@ const onePurchase: Question = {
     (await engine.get(organizationId, nextId())).result,
 };
 const byCampaign = report('campaign', ['utm_campaign'], [...sums, 'customer_count']);
+const byDayAndCampaign = report(
+  'day and campaign',
+  ['day', 'utm_campaign'],
+  [...sums, 'customer_count'],
+);
 const newByCampaign = report('customer type and campaign', ['customer_type', 'utm_campaign'], sums);
 const cohorts: Question = {
   name: 'monthly cohorts',
@@ -138,6 +143,7 @@ export const questionsOf: { readonly [Name in keyof Shortcuts]?: readonly Questi
   ],
   maxGroupsInMemory: [report('source', ['utm_source'], sums)],
   maxBitmapBytes: [byCampaign],
+  maxBitsPerPurchase: [byDayAndCampaign],
   maxPurchasesBefore: [byCampaign, newByCampaign, cohorts],
   minPurchasesForStoredFirsts: [newByCampaign, cohorts],
   listCacheBytes: [firstPage, walk],

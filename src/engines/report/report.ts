@@ -111,7 +111,7 @@ async function readReport(reading: Reading): Promise<Result> {
     hasRows &&
     ((everyPeriod && groupBy.length === 1) ||
       sides.every((filters) => source.hasFewGroups(groupBy, filters)));
-  if (!everyPeriod) {
+  if (query.mayHaveManyGroups !== true) {
     for (const filters of sides) source.requireFewGroups({ filters, dimensions: groupBy, sums });
   }
   const follows = (name: SumName) => areAllRead && addsUp(name) && sums.includes(name);

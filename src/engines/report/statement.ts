@@ -45,8 +45,8 @@ export type Part = {
   readonly isSigned?: boolean;
   /** The purchase is its customer's first one, as SQL, if a report needs it. */
   readonly isFirst?: Sql;
-  /** The number of customers of a group, as SQL, if it is not `count(distinct …)`. */
-  readonly countCustomers?: ((condition: Sql | null) => Sql) | undefined;
+  /** The number of customers of a group with rows that meet a condition, as SQL, if it is not `count(distinct …)`. */
+  readonly countCustomers?: (condition: Sql | null) => Sql | undefined;
   /** That of all purchases of the part. */
   readonly allCustomers?: Sql | undefined;
 };

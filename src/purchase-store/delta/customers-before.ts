@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { queryRows } from '../../duckdb/connection.ts';
 import { countedColumns } from '../format/layout.ts';
+import { previousQuarterNames } from '../format/previous-purchases.ts';
 import type { StoreCatalogs } from '../format/relations.ts';
 
 /**
@@ -17,6 +18,9 @@ export type CustomersBefore = {
   update(connection: DuckDBConnection): Promise<number | null>;
 };
 
+/** Those that statistics need, and the previous purchases by which the base tells first ones. */
+const columnsBefore = `${countedColumns}, ${previousQuarterNames}`;
+
 export function createCustomersBefore(
   { base, delta }: StoreCatalogs,
   maxPurchases: number,
@@ -28,12 +32,13 @@ export function createCustomersBefore(
   return {
     async update(connection) {
       if (count === null) return null;
-      if (rounds === 0) {
-        await connection.run(`
-          create table ${delta}.customer_before (customer_key integer not null, round integer not null);
-          create table ${delta}.purchase_before as
-          select ${countedColumns} from ${base}.purchase limit 0`);
-      }
+      // An update that failed may have taken its tables back.
+      await connection.run(`
+        create table if not exists ${delta}.customer_before (
+          customer_key integer not null, round integer not null
+        );
+        create table if not exists ${delta}.purchase_before as
+        select ${columnsBefore} from ${base}.purchase limit 0`);
       rounds += 1;
       const round = raw(String(rounds));
       // By the key itself, DuckDB would group by direct addressing, in a table of all customers.
@@ -53,7 +58,7 @@ export function createCustomersBefore(
         connection,
         sql`
           insert into ${purchases}
-          select ${raw(countedColumns)} from ${raw(base)}.purchase
+          select ${raw(columnsBefore)} from ${raw(base)}.purchase
           semi join (select customer_key from ${customers} where round = ${round}) as added
             using (customer_key)
           limit ${raw(String(maxPurchases - count + 1))}`,

@@ -236,7 +236,7 @@ export class ServedOrganization {
     };
     const release = hold();
     try {
-      const present = opened.versionAt(found.instant);
+      const present = await opened.present(found.instant);
       if (readsBaseAlone(present.generation)) return { result: await runWith(present) };
       let version = await opened.begin(connection, found.instant);
       while (version.generation.before === 'outdated' && readsBefore(version.generation)) {

@@ -68,8 +68,13 @@ export class VersionedStore {
     return { base: base.content.descriptor, log, part: { lines, bytes: position }, asOf };
   }
 
-  /** The present version. It may be later than `instant`. */
-  versionAt(instant: TickInstant): Version {
+  /** The present version, without a transaction that keeps it. It may be later than `instant`. */
+  async present(instant: TickInstant): Promise<Version> {
+    while (this.#committing !== null) await this.#committing;
+    return this.#versionAt(instant);
+  }
+
+  #versionAt(instant: TickInstant): Version {
     return { ...this.#version, instant: later(instant, this.#version.instant) };
   }
 
@@ -153,7 +158,7 @@ export class VersionedStore {
     while (this.#committing !== null) await this.#committing;
     this.#beginning += 1;
     try {
-      const version = this.versionAt(instant);
+      const version = this.#versionAt(instant);
       await connection.run(`begin transaction read only; use ${this.store.catalogs.delta}`);
       return version;
     } finally {

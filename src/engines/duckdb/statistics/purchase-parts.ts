@@ -82,13 +82,16 @@ export function purchaseParts(
   const signed = sql`(
     select -1 as sign, * from ${ofCustomers}
     union all select 1, * from ${ofCustomers} ${superseded}
-    union all ${added}
+    union all by name ${added}
   )`;
   const changed = { purchases: sql`${signed} as purchase`, condition: matching };
-  return [
-    ofBase,
-    { ...(needs.firsts ? withFirsts(changed, signed, counted, true) : changed), isSigned: true },
-  ];
+  if (!needs.firsts) return [ofBase, { ...changed, isSigned: true }];
+  const first = withFirsts(changed, signed, counted, true);
+  // A base may have a changed purchase twice, of which only one is a first one by its previous purchase.
+  const isFirstNow = first.isFirst ?? sql`false`;
+  const isFirstOfSign =
+    isFirst === null ? isFirstNow : sql`case when sign < 0 then ${isFirst} else ${isFirstNow} end`;
+  return [ofBase, { ...first, isFirst: isFirstOfSign, isSigned: true }];
 }
 
 /** The column with the quarter of an hour of a customer's previous purchase with these payment statuses. */
@@ -135,9 +138,10 @@ type OfBase = {
 function countsOfCustomers(
   generation: Generation,
   { base, matching, previous, needs: { groups, periods } }: OfBase,
-  { maxBitmapBytes }: Shortcuts,
+  { maxBitmapBytes, maxBitsPerPurchase }: Shortcuts,
 ): Pick<Part, 'countCustomers' | 'allCustomers'> {
-  const customers = generation.keyCounts(customerDictionary);
+  const { keyCounts, summary } = generation;
+  const customers = keyCounts(customerDictionary);
   if (customers === 0 || maxBitmapBytes === 0) return {};
   const allCustomers = sql`(
     select count(*) from (select customer_key from ${base} where ${matching} group by customer_key)
@@ -145,16 +149,21 @@ function countsOfCustomers(
   const greatest = raw(String(customers - 1));
   const bits = (condition: Sql) =>
     sql`coalesce(bit_count(bitstring_agg(customer_key, 0, ${greatest}) filter (${condition})), 0)`;
-  if (periods !== undefined && previous !== null) {
-    const { beginsAfter, isCut } = periods;
-    const isFirst = sql`(${beginsAfter(previous)} or ${firstOf(generation, previous)})`;
-    const countCustomers = (condition: Sql | null) => {
-      if (condition !== null) return bits(condition);
-      if (isCut === null) return sql`sum(${isFirst}::integer)`;
-      return sql`sum((${isFirst} and not ${isCut})::integer) + ${bits(isCut)}`;
-    };
-    return { countCustomers, allCustomers };
+  const bytes = (Math.min(groups, summary.purchases) * customers) / 8;
+  const areFew = bytes <= maxBitmapBytes && 8 * bytes <= summary.purchases * maxBitsPerPurchase;
+  const countMeeting = areFew ? bits : undefined;
+  if (periods === undefined || previous === null) {
+    if (countMeeting === undefined) return { allCustomers };
+    return { countCustomers: (condition) => countMeeting(condition ?? sql`true`), allCustomers };
   }
-  if ((groups * customers) / 8 > maxBitmapBytes) return { allCustomers };
-  return { countCustomers: (condition) => bits(condition ?? sql`true`), allCustomers };
+  const { beginsAfter, isCut } = periods;
+  const isFirst = sql`(${beginsAfter(previous)} or ${firstOf(generation, previous)})`;
+  const countAll =
+    isCut === null
+      ? sql`sum(${isFirst}::integer)`
+      : sql`sum((${isFirst} and not ${isCut})::integer) + ${bits(isCut)}`;
+  return {
+    countCustomers: (condition) => (condition === null ? countAll : countMeeting?.(condition)),
+    allCustomers,
+  };
 }

@@ -94,7 +94,7 @@ export async function purchaseCohorts(
 
 async function cohortPurchases(
   reading: Reading,
-  { filters, interval, groupBy, timeZone, weekStart, periods }: PurchaseCohortsQuery,
+  { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
 ) {
   const { connection, generation, context } = reading;
   const { paymentStatuses, ...others } = filters;
@@ -108,8 +108,13 @@ async function cohortPurchases(
   const isWon = await purchasesMatching(connection, generation.labels, others);
   const calendar = { interval, timeZone, weekStart };
   const period = await periodSql(reading, calendar, { paymentStatuses });
-  const dimensions = [interval, ...(groupBy === undefined ? [] : [groupBy])];
-  const groups = groupsOf(generation, dimensions, filters) * (periods + 1);
+  const cohorts = groupsOf(
+    generation,
+    [interval, ...(groupBy === undefined ? [] : [groupBy])],
+    filters,
+  );
+  // Each cohort has a group for each later period.
+  const groups = cohorts * groupsOf(generation, [interval], { createdSince });
   const needs = { firsts: true, customers: true, groups };
   const parts =
     counted === null || matching === null || isWon === null
