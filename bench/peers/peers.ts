@@ -35,7 +35,6 @@ export const peers = defineSuite({
     const startPeer = (variant: keyof typeof sessionSettings) =>
       start('bench/peers/server.mjs', {
         databaseUrl: withSettings(database.url, sessionSettings[variant]),
-        ORGANIZATION_ID: String(shop.organizationId),
       });
     const service = await start('src/commands/api.ts', { RESPONSE_CACHE_MIB: '0' });
     const serial = await startPeer('serial');
@@ -60,9 +59,8 @@ export const peers = defineSuite({
     return {
       text: [
         ...describeComparisons(figures, ['service', 'drizzle-cube']),
-        'Whole responses without response caches, after equal rows. The service checks the key of ' +
-          'each request; drizzle-cube is without authentication. drizzle-cube has a pool, covering ' +
-          'indexes, and parallel workers where they are faster.',
+        'Whole responses without response caches, after equal rows. Both check the key of each request ' +
+          'in Postgres. drizzle-cube has a pool, covering indexes, and parallel workers where they are faster.',
       ],
       figures: { milliseconds: figures },
     };

@@ -1,6 +1,7 @@
 // The peer: drizzle-cube's semantic layer over the table of plain SQL, behind its adapter for
-// Fastify. It has no authentication. Its packages are not installed with the project.
+// Fastify. It checks the key of each request as the service does. Its packages are not installed with the project.
 
+import { createHash } from 'node:crypto';
 import { cubePlugin } from 'drizzle-cube/adapters/fastify';
 import { defineCube } from 'drizzle-cube/server';
 import { eq } from 'drizzle-orm';
@@ -10,7 +11,7 @@ import Fastify from 'fastify';
 import pg from 'pg';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
 
-const { DATABASE_URL, ORGANIZATION_ID, HOST, PORT } = process.env;
+const { DATABASE_URL, HOST, PORT } = process.env;
 
 const integer = (name) => bigint(name, { mode: 'number' });
 const columnsOfKinds = {
@@ -52,13 +53,30 @@ const cube = defineCube('Purchases', {
   dimensions: Object.fromEntries(dimensions),
 });
 
+const keys = new pg.Pool({ connectionString: DATABASE_URL, max: 10 });
+
+/** The organization of a valid key. */
+async function organizationOf({ headers: { authorization = '' } }) {
+  const secret = authorization.replace(/^Bearer /, '');
+  const { rows } = await keys.query({
+    name: 'find-organization',
+    text: `
+      select organizations.id
+      from api_keys join organizations on organizations.id = organization_id
+      where secret_hash = $1 and revoked_at is null and (expires_at is null or expires_at > now())`,
+    values: [createHash('sha256').update(secret).digest()],
+  });
+  if (rows.length === 0) throw new Error('the key is not valid');
+  return { organizationId: Number(rows[0].id) };
+}
+
 const app = Fastify();
 await app.register(cubePlugin, {
   cubes: [cube],
   drizzle: drizzle(new pg.Pool({ connectionString: DATABASE_URL, max: 10 })),
   schema: { purchases },
   engineType: 'postgres',
-  extractSecurityContext: () => ({ organizationId: Number(ORGANIZATION_ID) }),
+  extractSecurityContext: organizationOf,
   mcp: { enabled: false },
 });
 console.log(`Listening on ${await app.listen({ host: HOST, port: Number(PORT) })}`);
