@@ -30,7 +30,7 @@ export const shortcutSettings = {
   /** They are at most so many for each purchase: hashing the customers of sparse groups takes less time. */
   maxBitsPerPurchase: upTo(256),
   /** So many purchases of customers with changes are kept as the base has them, instead of an anti join. */
-  maxPurchasesBefore: { usual: 200_000, off: 0, forced: 2 ** 40 },
+  maxPurchasesBefore: { usual: 300_000, off: 0, forced: 2 ** 40 },
   /** The base tells the first purchases of reports and cohorts, instead of a join with them. */
   minPurchasesForStoredFirsts: from(0),
   /** Reports of more groups, and customers counted in groups, are refused. A refusal is never forced. */

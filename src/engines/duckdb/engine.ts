@@ -251,15 +251,18 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     report: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseReportQuery, context) =>
         purchaseReport(connection, generation, query, context, asOf),
-      (query) => ({
+      (query, { shortcuts }) => ({
         readsBaseAlone: ({ isUnchanged }) => isUnchanged,
-        readsBefore: (generation) => needsCustomers(query) && needsBefore(generation),
+        readsBefore: (generation) => needsCustomers(query) && needsBefore(generation, shortcuts),
       }),
     ),
     cohorts: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseCohortsQuery, context) =>
         purchaseCohorts(connection, generation, query, context, asOf),
-      () => ({ readsBaseAlone: ({ isUnchanged }) => isUnchanged, readsBefore: needsBefore }),
+      (_query, { shortcuts }) => ({
+        readsBaseAlone: ({ isUnchanged }) => isUnchanged,
+        readsBefore: (generation) => needsBefore(generation, shortcuts),
+      }),
     ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>

@@ -33,9 +33,16 @@ export type Conditions = {
   readonly counted: Sql;
 };
 
-/** Whether parts read the table `purchase_before`. */
-export const needsBefore = ({ isUnchanged, catalogs }: Generation): boolean =>
-  !isUnchanged && catalogs.base !== emptyBase;
+/** Whether parts read the table `purchase_before`: not if it would probably have too many purchases. */
+export function needsBefore(
+  { isUnchanged, catalogs, changes, summary, keyCounts }: Generation,
+  { maxPurchasesBefore }: Shortcuts,
+): boolean {
+  if (isUnchanged || catalogs.base === emptyBase) return false;
+  const ofCustomer = summary.purchases / Math.max(1, keyCounts(customerDictionary));
+  // Customers with changes have more purchases than others.
+  return 4 * changes * ofCustomer <= maxPurchasesBefore;
+}
 
 /**
  * The current purchases as parts: those of the base, and the rows by which others differ. These are the changes
@@ -111,14 +118,16 @@ const firstOf = ({ ofBase: { firstQuarter } }: Generation, previous: Sql): Sql =
 /** `purchases` with the first ones of their customers, of each sign. DuckDB's window functions are not safe. */
 function withFirsts(part: Part, purchases: Sql, counted: Sql, isSigned: boolean): Part {
   const keys = raw(isSigned ? 'sign, customer_key' : 'customer_key');
+  // By the key itself, DuckDB would group these few rows by direct addressing, in a table of all customers.
+  const grouped = raw(isSigned ? 'sign, xor(customer_key, 0) as customer_key' : 'customer_key');
   return {
     ...part,
     isFirst: sql`(purchase.id = first_id) is true`,
     purchases: sql`
       ${purchases} as purchase
       left join (
-        select ${keys}, arg_min(id, {instant: created_at, id: id}) as first_id
-        from ${purchases} as counted where ${counted} group by ${keys}
+        select ${grouped}, arg_min(id, {instant: created_at, id: id}) as first_id
+        from ${purchases} as counted where ${counted} group by all
       ) as first using (${keys})`,
   };
 }
