@@ -18,6 +18,13 @@ const ofText: LabelConditions = {
   hasNone: (label) => sql`${raw(label)} is null`,
 };
 
+/** A condition on a column of text: one of these values, of which null is a missing one. */
+export function isAnyOfTexts(label: PurchaseLabel, values: readonly (string | null)[]): Sql {
+  const texts = values.filter((value) => value !== null);
+  const isOfTexts = texts.length === 0 ? raw('false') : ofText.hasAnyOf(label, texts);
+  return values.includes(null) ? sql`(${isOfTexts} or ${ofText.hasNone(label)})` : isOfTexts;
+}
+
 /** The conditions of filters on columns named as in Postgres. `instant` turns an instant into SQL. */
 export const filterConditions = (
   instant: (microseconds: bigint) => Sql,

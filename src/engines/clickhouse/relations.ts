@@ -96,10 +96,3 @@ export function currentLoadPurchases(
     )
     ${clauses}`;
 }
-
-/** A condition of one of these texts, or of no text for null. */
-export function isAnyOfTexts(column: string, values: readonly (string | null)[]): Sql {
-  const texts = values.filter((value) => value !== null);
-  const ofTexts = texts.length === 0 ? raw('false') : sql`${raw(column)} in (${join(texts)})`;
-  return values.includes(null) ? sql`(${ofTexts} or ${raw(column)} is null)` : ofTexts;
-}

@@ -19,6 +19,7 @@ import {
   type PurchaseReportQuery,
 } from '../../domain/purchase-report.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
+import { isAnyOfTexts } from '../filter-conditions.ts';
 import { purchaseCohorts as cohorts } from '../report/cohorts.ts';
 import { type DimensionSource, dimensionOf, needsFirsts } from '../report/dimensions.ts';
 import { purchaseReport as report } from '../report/report.ts';
@@ -34,14 +35,7 @@ import {
 import type { ClickHouse } from './client.ts';
 import type { LoadGeneration } from './generation.ts';
 import { localUnits, periodKey, readTimeBounds, readWideBounds } from './periods.ts';
-import {
-  changesOf,
-  currentLoadPurchases,
-  hasChanges,
-  isAnyOfTexts,
-  loadOf,
-  matching,
-} from './relations.ts';
+import { changesOf, currentLoadPurchases, hasChanges, loadOf, matching } from './relations.ts';
 
 const dialect: Dialect = {
   customer: 'customer_id',
@@ -73,7 +67,7 @@ export async function purchaseReport(
     hasFewGroups: () => false,
     requireFewGroups: () => {},
     side: (side) => sideOf(clickhouse, generation, side, signal),
-    currencies: (count) => currencies(generation, count),
+    currencies: async (count) => currencies(generation, count),
     readAll: (reads) => clickhouse.query(readsStatement(dialect, reads), signal),
     query: (statement) => clickhouse.query(statement, signal),
   };
@@ -95,7 +89,7 @@ export async function purchaseCohorts(
   const ofAll = { filters: { paymentStatuses }, timeZone, weekStart };
   const source = {
     dialect,
-    currencies: () => undefined,
+    currencies: async () => undefined,
     purchases: async () => ({
       parts: [
         {

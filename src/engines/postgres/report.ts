@@ -24,6 +24,7 @@ import type {
 } from '../../domain/purchase-report.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
+import { isAnyOfTexts } from '../filter-conditions.ts';
 import { type CohortPurchases, purchaseCohorts as cohorts } from '../report/cohorts.ts';
 import { type DimensionSource, dimensionOf, needsFirsts } from '../report/dimensions.ts';
 import { purchaseReport as report } from '../report/report.ts';
@@ -60,7 +61,7 @@ export async function purchaseReport(
     hasFewGroups: () => false,
     requireFewGroups: () => {},
     side: (side) => sideOf(connection, organizationId, side),
-    currencies: () => undefined,
+    currencies: async () => undefined,
     readAll: (reads) => readRows(connection, readsStatement(dialect, reads)),
     query: (statement) => readRows(connection, statement),
   };
@@ -76,7 +77,7 @@ export async function purchaseCohorts(
 ): Promise<PurchaseCohorts> {
   const source = {
     dialect,
-    currencies: () => undefined,
+    currencies: async () => undefined,
     purchases: () => cohortPurchases(connection, organizationId, query),
     query: (statement: Sql) => readRows(connection, statement),
   };
@@ -134,20 +135,13 @@ async function sideOf(
   const matching = purchasesMatching(organizationId, filters);
   const part = {
     purchases: needsFirsts(side) ? withFirsts(organizationId, filters) : raw('purchases'),
-    condition: only === undefined ? matching : sql`${matching} and ${isAmong(dimensions[0], only)}`,
+    condition:
+      only === undefined
+        ? matching
+        : sql`${matching} and ${isAnyOfTexts(labelOfDimension(dimensions[0] as LabelDimension), only)}`,
     isFirst: raw('is_first'),
   };
   return { dimensions: read, parts: [part] };
-}
-
-function isAmong(
-  dimension: SideQuery['dimensions'][number] | undefined,
-  only: readonly (string | null)[],
-): Sql {
-  const column = raw(labelOfDimension(dimension as LabelDimension));
-  const texts = only.filter((value) => value !== null);
-  const isOfText = sql`${column} = any(${texts}::text[])`;
-  return only.includes(null) ? sql`(${isOfText} or ${column} is null)` : isOfText;
 }
 
 function dimensionsOf(

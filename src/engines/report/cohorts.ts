@@ -54,7 +54,7 @@ export async function purchaseCohorts(
   const cohorts = await assemble(rows, calendar, present, query.periods);
   if (cohorts.length === 0) return { ...noCurrency, cohorts };
   const count = rows.reduce((sum, row) => sum + BigInt(row[4] as bigint), 0n);
-  const known = source.currencies(count) ?? (await readCurrencies(source, purchases, rows));
+  const known = (await source.currencies(count)) ?? (await readCurrencies(source, purchases, rows));
   return { ...known, cohorts };
 }
 

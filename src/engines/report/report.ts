@@ -138,7 +138,7 @@ async function readReport(reading: Reading): Promise<Result> {
       ? noCurrency
       : areCurrenciesRead
         ? currenciesOf(labelsOf(ofCurrencies))
-        : (source.currencies(count) ?? (await readCurrencies(reading)));
+        : ((await source.currencies(count)) ?? (await readCurrencies(reading)));
   if (areAllRead) {
     const orders = ordersOf(query, groupBy);
     return { groups: everyPeriod ? all : inOrder(all, orders), areAllRead, totals, currencies };

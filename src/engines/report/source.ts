@@ -33,7 +33,7 @@ export type ReportSource = {
   requireFewGroups(query: Pick<SideQuery, 'filters' | 'dimensions' | 'sums'>): void;
   side(query: SideQuery): Promise<Side>;
   /** The currencies of any `count` purchases, if they need not be read. */
-  currencies(count: bigint): Currencies | undefined;
+  currencies(count: bigint): Promise<Currencies | undefined>;
   /** The rows of `readsStatement`. */
   readAll(reads: readonly Read[]): Promise<ReportRows>;
   query(statement: Sql): Promise<ReportRows>;

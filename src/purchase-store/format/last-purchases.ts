@@ -12,7 +12,7 @@ const status = labelKey('payment_status');
  * others. The column is free text, so memory for each status would have no bound. `entries` is the table of
  * SQL with the entries of the dictionary, which must have all statuses of the purchases.
  */
-export async function previousStatus(connection: DuckDBConnection, entries: Sql): Promise<Sql> {
+async function previousStatus(connection: DuckDBConnection, entries: Sql): Promise<Sql> {
   const found = await queryRows(
     connection,
     sql`select key from ${entries} where value in (${join(paymentStatuses)})`,

@@ -71,7 +71,7 @@ export const unitOf = (interval: Interval): bigint =>
  * groups small integers and dates in a table for each thread, with an entry for each unit between
  * the bounds: by day of the years 1 to 9999, 240 purchases took 1.8 s.
  */
-export const isSparse = (
+const isSparse = (
   { since, until }: TimeBounds,
   unit: bigint,
   { maxDirectlyAddressedUnits }: Shortcuts,

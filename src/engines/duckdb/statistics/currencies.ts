@@ -2,7 +2,12 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { type Currencies, noCurrency } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
-import { labelDictionary, labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
+import {
+  firstKey,
+  labelDictionary,
+  labelKey,
+  noLabel,
+} from '../../../purchase-store/format/layout.ts';
 import type { Generation } from '../serving/generation.ts';
 
 const dictionary = labelDictionary('currency');
@@ -17,26 +22,23 @@ const maxCurrencies = 100;
 export async function knownCurrencies(
   connection: DuckDBConnection,
   generation: Generation,
-): Promise<(count: bigint) => Currencies | undefined> {
+  count: bigint,
+): Promise<Currencies | undefined> {
   const { labels, keyCounts, ofBase, changes } = generation;
   const currencies = keyCounts(dictionary) - 1;
-  if (currencies === 0) return () => noCurrency;
-  if (currencies > maxCurrencies) return () => undefined;
+  if (currencies === 0) return noCurrency;
+  if (currencies > maxCurrencies) return undefined;
   ofBase.currencies ??= await countByCurrency(connection, generation);
   const ofBaseKey = ofBase.currencies;
   const most = (key: number) => (ofBaseKey.get(key) ?? 0) + changes;
-  const keys = Array.from({ length: currencies }, (_, index) => index + noLabel + 1);
-  const nameOf = await labels.lookUp(
-    connection,
-    new Map([['currency', new Set(keys.slice(0, 1))]]),
-  );
-  const single = { currency: nameOf('currency', noLabel + 1), mixedCurrencies: false };
-  return (count) => {
-    if (count <= most(noLabel)) return undefined;
-    if (currencies === 1) return single;
-    const areSeveral = keys.every((key) => count > most(noLabel) + most(key));
-    return areSeveral ? { currency: null, mixedCurrencies: true } : undefined;
-  };
+  if (count <= most(noLabel)) return undefined;
+  const keys = Array.from({ length: currencies }, (_, index) => index + firstKey(dictionary));
+  if (currencies === 1) {
+    const nameOf = await labels.lookUp(connection, new Map([['currency', new Set(keys)]]));
+    return { currency: nameOf('currency', firstKey(dictionary)), mixedCurrencies: false };
+  }
+  const areSeveral = keys.every((key) => count > most(noLabel) + most(key));
+  return areSeveral ? { currency: null, mixedCurrencies: true } : undefined;
 }
 
 async function countByCurrency(

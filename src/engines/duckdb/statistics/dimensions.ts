@@ -17,7 +17,7 @@ import {
 } from '../../../purchase-store/format/layout.ts';
 import { dictionaryEntries } from '../../../purchase-store/format/relations.ts';
 import type { DimensionSource } from '../../report/dimensions.ts';
-import type { DimensionSql } from '../../report/statement.ts';
+import type { Dialect, DimensionSql } from '../../report/statement.ts';
 import {
   areInQuarterHours,
   firstDayOf,
@@ -29,6 +29,15 @@ import {
 import { joinPeriods } from '../calendar/period-tables.ts';
 import type { Reading } from '../query-context.ts';
 import { purchasesWithin, timeBounds } from '../serving/generation.ts';
+
+export const dialect: Dialect = {
+  customer: 'customer_key',
+  count: raw('count(*)'),
+  wide: (integer) => sql`${integer}::hugeint`,
+  sum: (column) => sql`sum(${column})`,
+  quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
+  inByteOrder: (text) => text,
+};
 
 export type JoinedDimension = DimensionSql & {
   /** A join of the tables of purchases, which the dimension needs. */
@@ -48,7 +57,7 @@ export const dimensionsOf = (
     return localUnits(offsets, intervalLengths[unit]);
   },
   label: (label) => labelSql(reading, label),
-  quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
+  quotient: dialect.quotient,
   customer: {
     key: raw(customerDictionary.key),
     shown: (key) => ({

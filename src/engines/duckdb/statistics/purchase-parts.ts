@@ -9,7 +9,10 @@ import type { Generation } from '../serving/generation.ts';
 
 /** What a query needs of its purchases. */
 export type Needs = {
-  /** Sums that need all purchases of a customer before and after changes, or columns that superseded rows lack. */
+  /**
+   * Sums that need all purchases of a customer before and after changes, as first purchases do, or columns that
+   * superseded rows lack.
+   */
   readonly customers: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
@@ -57,8 +60,8 @@ export function purchaseParts(
 ): Part[] {
   const { catalogs, isUnchanged, before } = generation;
   const change = raw(`${catalogs.delta}.change`);
-  const of = (purchases: Sql, condition = matching): Part => {
-    const all = { purchases: sql`${purchases} as purchase`, condition };
+  const of = (purchases: Sql): Part => {
+    const all = { purchases: sql`${purchases} as purchase`, condition: matching };
     return needs.firsts ? withFirsts(all, purchases, counted, false) : all;
   };
   if (catalogs.base === emptyBase) {
@@ -75,7 +78,7 @@ export function purchaseParts(
     ...countsOfCustomers(generation, { base, matching, previous, needs }, shortcuts),
   };
   if (isUnchanged) return [ofBase];
-  if (!needs.customers && !needs.firsts) {
+  if (!needs.customers) {
     const changes = { purchases: sql`${change} as purchase`, isSigned: true };
     return [ofBase, { ...changes, condition: sql`sign <> 0 and ${matching}` }];
   }

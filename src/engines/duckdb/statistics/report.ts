@@ -20,30 +20,14 @@ import { purchaseCohorts as cohorts } from '../../report/cohorts.ts';
 import { dimensionOf, needsFirsts } from '../../report/dimensions.ts';
 import { purchaseReport as report } from '../../report/report.ts';
 import type { ReportSource, SideQuery } from '../../report/source.ts';
-import {
-  addsUp,
-  type Dialect,
-  isAmount,
-  readsStatement,
-  type Side,
-  sumsOf,
-} from '../../report/statement.ts';
+import { addsUp, isAmount, readsStatement, type Side, sumsOf } from '../../report/statement.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { QueryContext, Reading } from '../query-context.ts';
 import { type Generation, timeBounds } from '../serving/generation.ts';
 import { knownCurrencies } from './currencies.ts';
-import { dimensionsOf, type JoinedDimension, labelSql, periodSql } from './dimensions.ts';
+import { dialect, dimensionsOf, type JoinedDimension, labelSql, periodSql } from './dimensions.ts';
 import { groupsOf, requireFewGroups } from './group-counts.ts';
 import { type GroupedPeriods, purchaseParts } from './purchase-parts.ts';
-
-const dialect: Dialect = {
-  customer: 'customer_key',
-  count: raw('count(*)'),
-  wide: (integer) => sql`${integer}::hugeint`,
-  sum: (column) => sql`sum(${column})`,
-  quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
-  inByteOrder: (text) => text,
-};
 
 export async function purchaseReport(
   connection: DuckDBConnection,
@@ -53,7 +37,6 @@ export async function purchaseReport(
   asOf: bigint,
 ): Promise<PurchaseReport> {
   const reading = { connection, generation, context };
-  const currencies = await knownCurrencies(connection, generation);
   const source: ReportSource = {
     dialect,
     bounds: async (filters) => {
@@ -68,7 +51,7 @@ export async function purchaseReport(
     requireFewGroups: (side) =>
       requireFewGroups(generation, side, context.shortcuts.maxReportGroups),
     side: (side) => sideOf(reading, side),
-    currencies,
+    currencies: (count) => knownCurrencies(connection, generation, count),
     readAll: (reads) => queryRows(connection, readsStatement(dialect, reads)),
     query: (statement) => queryRows(connection, statement),
   };
@@ -85,7 +68,7 @@ export async function purchaseCohorts(
   const reading = { connection, generation, context };
   const source = {
     dialect,
-    currencies: await knownCurrencies(connection, generation),
+    currencies: (count: bigint) => knownCurrencies(connection, generation, count),
     purchases: () => cohortPurchases(reading, query),
     query: (statement: Sql) => queryRows(connection, statement),
   };
@@ -153,16 +136,18 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   for (const dimension of side.dimensions) read.push(await dimensionOf(source, dimension, side));
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
+  const firsts = needsFirsts(side);
   const needs = {
-    firsts: needsFirsts(side),
+    firsts,
     customers: needsCustomersFor(side),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
   };
   const { paymentStatuses } = filters;
+  const counted = firsts ? await purchasesMatching(connection, labels, { paymentStatuses }) : null;
   const conditions = {
     matching: only === undefined ? matching : sql`${matching} and ${await isAmong(reading, side)}`,
-    counted: (await purchasesMatching(connection, labels, { paymentStatuses })) ?? sql`false`,
+    counted: counted ?? sql`false`,
   };
   const parts = purchaseParts(generation, filters, conditions, needs, context.shortcuts);
   const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
@@ -206,9 +191,8 @@ async function readRange(
 ): Promise<PeriodRange | null> {
   const { connection } = reading;
   const sums = sumsOf([]);
-  const side = await sideOf(reading, {
-    ...{ ...calendar, filters, dimensions: [calendar.interval], sums, periodRows: null },
-  });
+  const dimensions = [calendar.interval];
+  const side = await sideOf(reading, { ...calendar, filters, dimensions, sums, periodRows: null });
   if (side.parts.length === 0) return null;
   const [row] = await queryRows(
     connection,
