@@ -37,21 +37,24 @@ export async function readGroups(
   const { dimensions, sums } = columnsOf(reads);
   const ofReads = grouped(rows, ([position]) => Number(position));
   let position = 0;
-  return Promise.all(
-    lists.map((list) => {
-      const count = list[0]?.side.dimensions.length ?? 0;
-      const groupOf = (row: ReportRows[number], side: number): Group => {
-        const sides = Array.from({ length: side + 1 }, (): Values => ({}));
-        sides[side] = valuesOf(sums, row.slice(1 + dimensions));
-        return { keys: row.slice(1, 1 + count), sides };
-      };
-      const groups = list.flatMap((_, side) =>
-        (ofReads.get(position++) ?? []).map((row) => groupOf(row, side)),
-      );
-      const isWhole = list.length === 1 && list[0]?.side.parts.length === 1;
-      return withTexts(list, isWhole ? groups : addedUp(groups));
-    }),
-  );
+  const all: Group[][] = [];
+  // One after the other: two statements at once on one connection may use one prepared statement, which crashes DuckDB.
+  for (const list of lists) {
+    const count = list[0]?.side.dimensions.length ?? 0;
+    const groupOf = (row: ReportRows[number], side: number): Group => {
+      const sides = Array.from({ length: side + 1 }, (): Values => ({}));
+      sides[side] = valuesOf(sums, row.slice(1 + dimensions));
+      return { keys: row.slice(1, 1 + count), sides };
+    };
+    const groups: Group[] = [];
+    for (const side of list.keys()) {
+      for (const row of ofReads.get(position) ?? []) groups.push(groupOf(row, side));
+      position += 1;
+    }
+    const isWhole = list.length === 1 && list[0]?.side.parts.length === 1;
+    all.push(await withTexts(list, isWhole ? groups : addedUp(groups)));
+  }
+  return all;
 }
 
 /** The groups with the sums of those that have the same keys. */
@@ -85,11 +88,10 @@ async function withTexts([read]: readonly Read[], groups: readonly Group[]): Pro
   const counted = groups.filter(({ keys, sides }) =>
     keys.length === 0 ? true : sides.some(({ purchase_count = 0n }) => purchase_count > 0n),
   );
-  const texts = await Promise.all(
-    (read?.side.dimensions ?? []).map(({ textsOf }, each) =>
-      textsOf?.(new Set(counted.map(({ keys }) => Number(keys[each])))),
-    ),
-  );
+  const texts: (((value: number) => string | null) | undefined)[] = [];
+  for (const [each, { textsOf }] of (read?.side.dimensions ?? []).entries()) {
+    texts.push(await textsOf?.(new Set(counted.map(({ keys }) => Number(keys[each])))));
+  }
   return counted.map(({ keys, sides }) => ({
     keys: keys.map((key, each) => {
       const textOf = texts[each];
