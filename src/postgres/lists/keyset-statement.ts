@@ -1,7 +1,7 @@
 import sql, { join, type RawValue, raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../domain/instant.ts';
 import { microsecondsOf } from './instants.ts';
-import { containsText, hasGramsOf } from './search.ts';
+import type { Search } from './search.ts';
 
 /** The sort key of a list. Key and id are both descending. */
 export type KeysetOrder = {
@@ -30,8 +30,7 @@ export type KeysetList = {
   readonly conditions?: readonly Sql[];
   /** Only customers with this tag or in this segment, which must be the organization's. */
   readonly linkedTo?: Link | undefined;
-  /** Only rows whose `search_text` contains this text, ignoring case and accents. */
-  readonly search?: string | undefined;
+  readonly search?: Search | undefined;
   readonly limit: number;
   /**
    * The last row of the previous page, which need not match the conditions. Its present place counts,
@@ -83,7 +82,7 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
  * matches of the search index and sorts them, which are few in this case. The planner's estimates
  * are not used, because a wrong one reads all rows.
  */
-function searchStatement(list: KeysetList, text: string, position: bigint | undefined): Sql {
+function searchStatement(list: KeysetList, search: Search, position: bigint | undefined): Sql {
   const { selectList, conditions = [], limit } = list;
   const { key, id, from, isListed } = scanOf(list);
   const pageSize = limit + 1;
@@ -96,7 +95,7 @@ function searchStatement(list: KeysetList, text: string, position: bigint | unde
   // planner from a second scan in the list's order.
   return sql`
     with scanned as materialized (
-      select ${id} as id, ${asPosition(list, key)}, ${containsText(text)} as is_match
+      select ${id} as id, ${asPosition(list, key)}, ${search.matches} as is_match
       ${from}
       where ${join([listed, ...afterHere], ' and ')}
       order by ${key} desc, ${id} desc
@@ -120,7 +119,7 @@ function searchStatement(list: KeysetList, text: string, position: bigint | unde
         select ${id} as id, ${asPosition(list, key)}
         ${from}
         where not (select is_filled from outcome) and ${listed}
-          and ${hasGramsOf(text)} and ${containsText(text)}
+          and ${search.indexed}
         offset 0) as matching
       ${afterFound.length === 0 ? sql`` : sql`where ${join(afterFound)}`}
       order by position desc, id desc
