@@ -68,7 +68,7 @@ export function App() {
         <span class="organization" id="organization" title={organization}>
           {organization}
         </span>
-        {hasKey && views !== null && <views.CustomerSearch />}
+        {hasKey && views !== null && <views.Search />}
         <nav aria-label={texts.page.service}>
           <LanguageSwitch />
           <a href="/docs">{texts.page.reference}</a>
@@ -78,6 +78,7 @@ export function App() {
             </button>
           )}
         </nav>
+        {hasKey && views !== null && <views.Navigation />}
       </header>
       <main id="main" tabIndex={-1}>
         {hasKey && views !== null && <views.View organization={organization} />}

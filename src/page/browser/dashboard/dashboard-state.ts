@@ -9,7 +9,7 @@ import { isSelected, nextDimension } from '../view/filters.ts';
 import { daysOf, defaultComparison, isPossible } from '../view/period.ts';
 import { requestsOf } from '../view/requests.ts';
 import { hashOf, readLink, type ViewState } from '../view/view-state.ts';
-import type { Totals, View } from './load.ts';
+import { loadCheck, type Totals, type View } from './load.ts';
 import { isEnded, type Part, partNames, useParts } from './parts.ts';
 
 export type { Part } from './parts.ts';
@@ -47,13 +47,16 @@ export function useDashboardState(organization: string) {
       announce(formatCounted(totals.report.totals.purchase_count, texts.totals.purchases));
       return true;
     }
-    const next = { ...state, filters: { ...state.filters, currency } };
+    const next = { ...state, filters: { ...state.filters, currency: [currency] } };
     history.replaceState(history.state, '', hashOf(next));
     setView({ ...view, state: next });
     return false;
   });
   const rows = parts.purchases?.value?.page.data.length ?? 0;
   const isBusy = !partNames.every((name) => isEnded(parts[name], view));
+  useEffect(() => {
+    if (!isBusy && parts.totals?.value) void load('check', () => loadCheck(view));
+  }, [isBusy, view]);
   const purchaseCount = isBusy ? view.purchaseCount : Math.max(view.purchaseCount, rows);
   const refresh = () =>
     setView(viewOf(state, { purchaseCount: Math.max(defaultPurchaseCount, rows) }));
