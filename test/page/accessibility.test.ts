@@ -143,6 +143,8 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     expect(state().get('status')).toBe('all');
 
     // The refresh by itself, and a step of sales.
+    await tabTo(page, 'Settings');
+    await press('Enter');
     await tabTo(page, 'automatic');
     await press('Space');
     expect(await page.locator('#automatic').isChecked()).toBe(true);
@@ -155,7 +157,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     await press('Enter');
     await loaded();
     expect(state().get('status')).toBe('all');
-    await tabTo(page, 'automatic', 'Shift+Tab');
+    await tabTo(page, 'Settings', 'Shift+Tab');
 
     // The measure, the purchases, and a group of the ranking.
     await tabTo(page, 'purchase_count');

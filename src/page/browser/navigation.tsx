@@ -1,20 +1,18 @@
 import { texts } from './language/language.ts';
+import { listNames } from './view/path.ts';
 
 /** The first entry has the orders of the shop, the others are lists. */
-const paths = {
-  orders: '/',
-  campaigns: '/app/campaigns',
-  segments: '/app/segments',
-  flows: '/app/flows',
-} as const;
+const names = ['orders', ...listNames] as const;
+
+const pathOf = (name: (typeof names)[number]): string => (name === 'orders' ? '/' : `/app/${name}`);
 
 export const Navigation = () => (
   <nav class="sections" aria-label={texts.navigation.label}>
-    {(Object.keys(paths) as (keyof typeof paths)[]).map((name) => (
+    {names.map((name) => (
       <a
         key={name}
-        href={paths[name]}
-        aria-current={location.pathname === paths[name] ? 'page' : undefined}
+        href={pathOf(name)}
+        aria-current={location.pathname === pathOf(name) ? 'page' : undefined}
       >
         {texts.navigation[name]}
       </a>

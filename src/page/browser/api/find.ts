@@ -1,3 +1,4 @@
+import { foldersByPrefix } from '../view/path.ts';
 import { get } from './api.ts';
 import { nameOf } from './customers.ts';
 import { pathOf } from './path.ts';
@@ -5,16 +6,6 @@ import { ApiProblem } from './problem.ts';
 import type { Customer, Page, Purchase } from './responses.ts';
 
 const maxFound = 8;
-
-/** The folder of the records whose ids have a prefix. */
-export const foldersByPrefix: Readonly<Record<string, string>> = {
-  cus: 'customers',
-  pur: 'purchases',
-  seg: 'segments',
-  flw: 'flows',
-  emc: 'email-campaigns',
-  tcp: 'template-campaigns',
-};
 
 export type Found = {
   readonly purchases: readonly Purchase[];

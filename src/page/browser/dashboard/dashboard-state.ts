@@ -22,6 +22,8 @@ export const DashboardContext = createContext<DashboardState | null>(null);
 export const useDashboard = (): DashboardState => useContext(DashboardContext) as DashboardState;
 
 const defaultPurchaseCount = 10;
+/** Whether the page refreshes by itself, in the browser's `localStorage`. */
+const automaticName = 'automatic-refresh';
 
 type ViewOfPage = View & {
   /** What is wrong in the link. */
@@ -38,6 +40,7 @@ export function useDashboardState(organization: string) {
   const [view, setView] = useState(viewOfLink);
   /** Those of the last totals that had several, the most frequent first. */
   const [currencies, setCurrencies] = useState<readonly string[]>([]);
+  const [isAutomatic, setAutomatic] = useState(localStorage.getItem(automaticName) !== null);
   const { state, at } = view;
   const { parts, load } = useParts(view, (totals) => {
     const several = currenciesOf(totals);
@@ -72,6 +75,12 @@ export function useDashboardState(organization: string) {
     retry: () => {
       if (parts.totals?.problem) refresh();
       else for (const part of failed) part.retry();
+    },
+    isAutomatic,
+    refreshByItself: (isWanted: boolean) => {
+      setAutomatic(isWanted);
+      if (isWanted) localStorage.setItem(automaticName, 'on');
+      else localStorage.removeItem(automaticName);
     },
     /** Whether parts of the view have not arrived. */
     isBusy,

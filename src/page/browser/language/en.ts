@@ -199,12 +199,12 @@ export const texts = {
     hint: 'Orders of the period with any payment status. A click filters by it.',
     created: 'Orders created',
     paid: 'Paid',
-    waiting: 'Awaiting payment',
+    waiting: 'Pending',
     abandoned: 'Abandoned',
     refunded: 'Refunded',
     voided: 'Voided',
-    ofCreated: (share: string) => `${share} of orders`,
-    ofPaid: 'of paid orders',
+    ofCreated: (share: string) => `${share} of all`,
+    ofPaid: 'of paid ones',
   },
   customers: {
     none: 'There are no customers.',
@@ -255,7 +255,7 @@ export const texts = {
     refresh: 'Refresh',
     newer: 'Show newer data',
     failed: 'not refreshed',
-    automatic: 'Refresh by itself',
+    automatic: 'Refresh by itself each minute',
   },
   dates: {
     /** Follows days, of which the last one has not ended. */

@@ -11,15 +11,8 @@ import { useRequest } from '../components/use-request.ts';
 import { formatCounted } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 import type { RecordObject } from '../record/record-fields.tsx';
+import type { ListName } from '../view/path.ts';
 import { lists, type RecordList } from './lists.ts';
-
-export type ListName = Exclude<keyof typeof texts.navigation, 'label' | 'orders'>;
-
-/** The list of `/app/segments`; null for other paths. */
-export function listOfPath(path: string): ListName | null {
-  const [, name = ''] = /^\/app\/([a-z]+)$/.exec(path) ?? [];
-  return name in lists ? (name as ListName) : null;
-}
 
 /** The records of an entry of the navigation. */
 export function ListView({ name }: { readonly name: ListName }) {
@@ -30,14 +23,20 @@ export function ListView({ name }: { readonly name: ListName }) {
   return (
     <>
       <h1>{title}</h1>
-      {lists[name]?.map((list) => (
-        <ListPanel key={list.folder} list={list} />
+      {lists[name].map((list) => (
+        <ListPanel key={list.folder} list={list} isOnly={list.title === title} />
       ))}
     </>
   );
 }
 
-function ListPanel({ list }: { readonly list: RecordList }) {
+type ListPanelProperties = {
+  readonly list: RecordList;
+  /** Whether the page has the title. */
+  readonly isOnly: boolean;
+};
+
+function ListPanel({ list, isOnly }: ListPanelProperties) {
   const { folder, title, columns } = list;
   const path = pathOf(`/${folder}`, { limit: '25' });
   const request = useRequest(() => readPages<RecordObject>(path));
@@ -47,8 +46,8 @@ function ListPanel({ list }: { readonly list: RecordList }) {
     if (count !== undefined) announce(`${title}: ${formatCounted(count, texts.lists.records)}`);
   }, [count]);
   return (
-    <section class="panel" aria-busy={isBusy}>
-      <h2 tabIndex={-1} id={`${folder}-title`}>
+    <section class="panel list" aria-busy={isBusy}>
+      <h2 tabIndex={-1} id={`${folder}-title`} class={isOnly ? 'visually-hidden' : undefined}>
         {title}
       </h2>
       <Banner problems={problems} onRetry={retry} />
@@ -83,9 +82,9 @@ function Row({ list: { folder, columns }, record: { name, status, ...record } }:
         </a>{' '}
         {typeof status === 'string' && <Badge status={status} />}
       </th>
-      {columns.map(({ name, isNumber, text }) => (
-        <td key={name} class={isNumber ? 'number' : undefined}>
-          {isNumber ? text(record) : <Label text={text(record)} />}
+      {columns.map(({ name, isNumber, isLabel, text }) => (
+        <td key={name} class={isNumber ? 'number' : isLabel ? undefined : 'instant'}>
+          {isLabel ? <Label text={text(record)} /> : text(record)}
         </td>
       ))}
     </tr>

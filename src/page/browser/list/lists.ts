@@ -1,10 +1,13 @@
 import { formatCount, formatInstant, formatShare } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 import type { RecordObject } from '../record/record-fields.tsx';
+import type { ListName } from '../view/path.ts';
 
 type Column = {
   readonly name: string;
   readonly isNumber?: boolean;
+  /** A text of the data, of any length. */
+  readonly isLabel?: boolean;
   text(record: RecordObject): string;
 };
 
@@ -18,7 +21,7 @@ export type RecordList = {
 const countOf = (value: unknown): string => (typeof value === 'number' ? formatCount(value) : '–');
 
 const field = (name: keyof typeof texts.fields): Column => ({
-  name: texts.fields[name],
+  ...{ name: texts.fields[name], isLabel: true },
   text: ({ [name]: value }) => (typeof value === 'string' ? value : '–'),
 });
 
@@ -43,7 +46,7 @@ const metric = (name: keyof typeof texts.fields, all: string): Column => ({
 });
 
 /** The lists of each entry of the navigation, by the last part of its path. */
-export const lists: Readonly<Record<string, readonly RecordList[]>> = {
+export const lists: Readonly<Record<ListName, readonly RecordList[]>> = {
   campaigns: [
     {
       folder: 'email-campaigns',
@@ -72,14 +75,14 @@ export const lists: Readonly<Record<string, readonly RecordList[]>> = {
     {
       folder: 'segments',
       title: texts.navigation.segments,
-      columns: [field('description'), count('customer_count'), instant('updated_at')],
+      columns: [field('description'), instant('updated_at'), count('customer_count')],
     },
   ],
   flows: [
     {
       folder: 'flows',
       title: texts.navigation.flows,
-      columns: [field('trigger_event_type'), count('run_count'), instant('updated_at')],
+      columns: [field('trigger_event_type'), instant('updated_at'), count('run_count')],
     },
   ],
 };

@@ -1,19 +1,11 @@
 import { get } from '../api/api.ts';
 import { namesOf } from '../api/customers.ts';
-import { foldersByPrefix } from '../api/find.ts';
 import { type Pages, readPages } from '../api/pages.ts';
 import { pathOf } from '../api/path.ts';
 import type { PurchasePages } from '../api/purchases.ts';
 import type { Report } from '../api/responses.ts';
+import type { RecordPath } from '../view/path.ts';
 import type { RecordObject } from './record-fields.tsx';
-
-export type RecordPath = { readonly folder: string; readonly id: string };
-
-/** The record of `/app/customers/cus_…`; null for other paths. */
-export function recordOfPath(path: string): RecordPath | null {
-  const [, folder = '', id = ''] = /^\/app\/([a-z-]+)\/([^/]+)$/.exec(path) ?? [];
-  return Object.values(foldersByPrefix).includes(folder) ? { folder, id } : null;
-}
 
 export type LoadedRecord = {
   readonly record: RecordObject;

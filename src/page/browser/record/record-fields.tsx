@@ -166,7 +166,7 @@ const isInteger = (value: unknown): value is ExactInteger => /^-?\d+$/.test(Stri
 function textOf(name: string, value: unknown, currency: string | null = null): string {
   if (typeof value === 'boolean') return value ? texts.records.yes : texts.records.no;
   if (name.endsWith('_in_cents') && isInteger(value)) return formatMoney(value, currency);
-  if (name === 'shipping_status') return statusLabel(String(value));
+  if (name.endsWith('_status')) return statusLabel(String(value));
   if (isInstant(value)) return formatInstant(value);
   if (typeof value === 'number' && Number.isInteger(value)) return formatCount(value);
   return typeof value === 'object' ? JSON.stringify(value) : String(value);

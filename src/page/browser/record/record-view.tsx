@@ -6,7 +6,8 @@ import { Badge } from '../components/purchase-list.tsx';
 import { useRequest } from '../components/use-request.ts';
 import { formatMoney } from '../display/format.ts';
 import { texts } from '../language/language.ts';
-import { type LoadedRecord, loadRecord, type RecordPath, withMore } from './load-record.ts';
+import type { RecordPath } from '../view/path.ts';
+import { type LoadedRecord, loadRecord, withMore } from './load-record.ts';
 import { Facts, Sections } from './record-fields.tsx';
 import { CustomersOfSegment, PurchasesOfCustomer } from './record-lists.tsx';
 

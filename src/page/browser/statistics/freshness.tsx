@@ -18,15 +18,11 @@ const units = [
 ] as const;
 const oldMs = 300_000;
 
-/** Whether the page refreshes by itself, in the browser's `localStorage`. */
-const automaticName = 'automatic-refresh';
-
 const checkMs = 60_000;
 
 /** The instant of the data, how long ago it was, and a button that requests newer ones. */
 export function Freshness() {
-  const { parts, refresh } = useDashboard();
-  const [isAutomatic, setAutomatic] = useState(localStorage.getItem(automaticName) !== null);
+  const { parts, refresh, isAutomatic } = useDashboard();
   const totals = parts.totals?.value;
   const asOf = totals?.asOf ?? null;
   const shown = useAge(asOf);
@@ -51,19 +47,6 @@ export function Freshness() {
       <button type="button" class="quiet" id="refresh" onClick={refresh}>
         {isNewer ? texts.freshness.newer : texts.freshness.refresh}
       </button>
-      <label class="inline">
-        <input
-          type="checkbox"
-          id="automatic"
-          checked={isAutomatic}
-          onChange={({ currentTarget: { checked } }) => {
-            setAutomatic(checked);
-            if (checked) localStorage.setItem(automaticName, 'on');
-            else localStorage.removeItem(automaticName);
-          }}
-        />
-        <span>{texts.freshness.automatic}</span>
-      </label>
     </div>
   );
 }

@@ -87,7 +87,7 @@ function Steps({ report }: { readonly report: SalesReport }) {
           >
             <span class="card-label">{texts.sales[step]}</span>
             <strong>{formatCount(count)}</strong>
-            <span>{money(rows, 'revenue_in_cents')}</span>
+            <Amount text={money(rows, 'revenue_in_cents')} />
             <span class="muted">
               {step === 'created' || all === 0
                 ? ''
@@ -99,10 +99,19 @@ function Steps({ report }: { readonly report: SalesReport }) {
       {amounts.map((name) => (
         <div key={name} class="step">
           <span class="card-label">{texts.fields[name]}</span>
-          <strong>{money(rowsOf(report, 'paid'), name)}</strong>
+          <strong>
+            <Amount text={money(rowsOf(report, 'paid'), name)} />
+          </strong>
           <span class="muted">{texts.sales.ofPaid}</span>
         </div>
       ))}
     </div>
   );
 }
+
+/** Long amounts are in a smaller font (totals.css). */
+const Amount = ({ text }: { readonly text: string }) => (
+  <span class="step-amount" style={{ '--length': String(text.length) }}>
+    {text}
+  </span>
+);
