@@ -245,6 +245,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         (connection, { generation }, id) => findPurchase(connection, generation, id),
         (id) => ({
           isAffectedBy: (changed) => changed.some((each) => each.id === id),
+          readsBaseAlone: ({ isUnchanged }) => isUnchanged,
         }),
       ),
     ),
