@@ -70,8 +70,16 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
     open,
     ownShop,
   }) => {
-    const { page, enter, loaded } = await open(january);
+    const { page, enter, loaded, save } = await open(january);
     await enter(ownShop.secret);
+    const file = String((await save('sales')).bytes)
+      .trimEnd()
+      .split('\r\n');
+    expect(file.slice(1, 4)).toEqual([
+      'Orders created,7,700.21,35.00,87.50,BRL',
+      'Paid,2,200.01,10.00,25.00,BRL',
+      'Pending,2,200.05,10.00,25.00,BRL',
+    ]);
     expect(await texts(page, '#sales .step')).toEqual([
       'Orders created7R$700.21',
       'Paid2R$200.0128.6% of all',
@@ -138,6 +146,8 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
     await page.getByText('No order has this number').waitFor();
     expect(await violationsOf(page)).toEqual([]);
     await field.fill('1003');
+    await found.waitFor();
+    expect(await violationsOf(page)).toEqual([]);
     await found.click();
     await page.getByRole('heading', { name: '#1003' }).waitFor();
   });
@@ -183,6 +193,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       const input = page.locator('#filter-input');
       if (filter === 'status') await input.selectOption(value);
       else await input.fill(value);
+      if (isNegated) expect(await violationsOf(page)).toEqual([]);
       await page.getByRole('button', { name: 'Apply' }).click();
       await loaded();
     };
@@ -226,6 +237,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
     expect(state(page).get('from')).toBe('2026-01-20');
     expect(state(page).get('to')).toBe('2026-01-23');
     await page.getByText('Show as a table').click();
+    expect(await violationsOf(page)).toEqual([]);
     await page.getByRole('button', { name: 'Jan 22, 2026' }).press('Enter');
     await loaded();
     expect([state(page).get('from'), state(page).get('to')]).toEqual(['2026-01-22', '2026-01-22']);
@@ -253,6 +265,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
     const automatic = page.locator('#automatic');
     await page.locator('.settings summary').click();
     await automatic.check();
+    expect(await violationsOf(page)).toEqual([]);
     await page.locator('#purchases').scrollIntoViewIfNeeded();
     const place = await page.evaluate('scrollY');
     await add();
