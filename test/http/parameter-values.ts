@@ -120,6 +120,7 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: ['previous_period', 'previous_month', 'previous_year', 'previous_year_weekdays'],
     refused: ['', 'previous', 'previous_week', 'previous_year,previous_month', 'toString'],
   },
+  expand: { accepted: ['customer'], refused: ['', 'customers', 'customer,customer', 'toString'] },
   timezone: {
     accepted: ['UTC', 'Etc%2FUTC', 'Etc/GMT+3', 'Etc/GMT%2B3', 'America/Sao_Paulo', 'brazil/east'],
     refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],
