@@ -214,7 +214,7 @@ describe('the recipes', () => {
       Array.from({ length: 2 * Math.floor(purchases / 2) - 1 }, (_, index) => {
         const [value, day] = [index + 2, dayOf(index + 2).slice(0, 10)];
         const amounts = value % 2 === 0 ? `1,1,${value},${value}` : '0,0,0,0';
-        return `${day}T03:00:00.000000Z,,${amounts},BRL,false,true`;
+        return `${day}T03:00:00Z,,${amounts},BRL,false,true`;
       }),
     );
   });

@@ -170,10 +170,10 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
     expect(csv.body.split('\r\n')).toEqual([
       'cohort,key,cohort_customer_count,period,customer_count,purchase_count,revenue_in_cents,' +
         'is_complete,currency,mixed_currencies',
-      '2026-01-01T00:00:00.000000Z,google,1,0,1,1,100,true,BRL,false',
-      '2026-01-01T00:00:00.000000Z,google,1,1,1,1,50,true,BRL,false',
-      '2026-02-01T00:00:00.000000Z,,1,0,1,1,201,true,BRL,false',
-      '2026-02-01T00:00:00.000000Z,,1,1,0,0,0,true,BRL,false',
+      '2026-01-01T00:00:00Z,google,1,0,1,1,100,true,BRL,false',
+      '2026-01-01T00:00:00Z,google,1,1,1,1,50,true,BRL,false',
+      '2026-02-01T00:00:00Z,,1,0,1,1,201,true,BRL,false',
+      '2026-02-01T00:00:00Z,,1,1,0,0,0,true,BRL,false',
       '',
     ]);
   });

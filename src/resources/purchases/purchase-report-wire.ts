@@ -149,7 +149,9 @@ const customerColumns = Object.keys(customerFields).map(
 );
 
 function dimensionColumn(name: ReportDimension): TableColumn {
-  if (isPeriodDimension(name)) return { name, kind: 'instant', absent: 'never' };
+  if (isPeriodDimension(name)) {
+    return { name, kind: 'instant', isWholeSeconds: true, absent: 'never' };
+  }
   if (name === 'weekday' || name === 'hour_of_day')
     return { name, kind: 'integer', absent: 'never' };
   return { name, kind: name === 'customer' ? 'text' : 'label', absent: 'null' };
