@@ -58,7 +58,6 @@ const customerFields = {
 const periodSchema = z.object({
   since: dateTime().nullable(),
   until: dateTime().nullable(),
-  // The serializer takes no bigint for a number that may be null.
   days: z
     .custom<number>()
     .meta({ type: 'integer', format: 'int32', minimum: 0 })
@@ -163,18 +162,30 @@ export type CustomerNames = ReadonlyMap<
   { readonly name: string | null; readonly email: string | null }
 >;
 
+type ShownRow = Record<string, unknown>;
+
 /** With `customers`, rows of customers have names. */
 export async function reportResponse(
   report: PurchaseReport,
   { measures, timeZone }: PurchaseReportQuery,
   customers: CustomerNames | undefined,
 ): Promise<ReportResponse> {
-  const valuesOf = (values: readonly bigint[]) =>
-    Object.fromEntries(measures.map((name, index) => [name, values[index]]));
-  const amounts = ({ values, compared }: Omit<ReportRow, 'keys'>) => ({
-    ...valuesOf(values),
-    ...(compared === null ? {} : { compared: valuesOf(compared) }),
-  });
+  const amountsIn = (row: ShownRow, { values, compared }: Omit<ReportRow, 'keys'>): ShownRow => {
+    for (const [index, name] of measures.entries()) row[name] = values[index];
+    if (compared !== null) row.compared = amountsIn({}, { values: compared, compared: null });
+    return row;
+  };
+  const instants = new Map<bigint, string>();
+  const rows: ShownRow[] = [];
+  for (const read of report.rows) {
+    const row: ShownRow = {};
+    for (const [index, name] of report.groupBy.entries()) {
+      const value = read.keys[index] ?? null;
+      row[name] = dimensionOf(name, value, instants);
+      if (name === 'customer' && customers !== undefined) addNames(row, customers, value as bigint);
+    }
+    rows.push(amountsIn(row, read));
+  }
   return {
     object: 'purchase_report',
     timezone: timeZone ?? 'UTC',
@@ -185,28 +196,33 @@ export async function reportResponse(
     compared_period: report.comparedPeriod && (await periodOf(report.comparedPeriod, timeZone)),
     currency: report.currency,
     mixed_currencies: report.mixedCurrencies,
-    totals: amounts(report.totals),
-    rows: report.rows.map((row) => ({
-      ...Object.fromEntries(
-        report.groupBy.map((name, index) => [name, dimensionOf(name, row.keys[index] ?? null)]),
-      ),
-      ...(customers && namesOf(customers, row.keys[report.groupBy.indexOf('customer')] as bigint)),
-      ...amounts(row),
-    })),
+    totals: amountsIn({}, report.totals),
+    rows,
     rows_truncated: report.rowsTruncated,
   };
 }
 
-function dimensionOf(name: ReportDimension, value: DimensionValue): unknown {
+/** `instants` has the texts of instants that earlier rows show. */
+function dimensionOf(
+  name: ReportDimension,
+  value: DimensionValue,
+  instants: Map<bigint, string>,
+): unknown {
   if (value === null) return null;
-  if (isPeriodDimension(name)) return formatInstant(value as bigint);
+  if (isPeriodDimension(name)) {
+    const instant = value as bigint;
+    const text = instants.get(instant) ?? formatInstant(instant);
+    instants.set(instant, text);
+    return text;
+  }
   if (name === 'customer') return encodeId('customer', value as bigint);
   return typeof value === 'number' ? BigInt(value) : value;
 }
 
-function namesOf(customers: CustomerNames, id: bigint) {
+function addNames(row: ShownRow, customers: CustomerNames, id: bigint): void {
   const { name = null, email = null } = customers.get(id) ?? {};
-  return { customer_name: name, customer_email: email };
+  row.customer_name = name;
+  row.customer_email = email;
 }
 
 async function periodOf({ since, until }: ReportPeriod, timeZone: string | undefined) {

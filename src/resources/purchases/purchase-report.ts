@@ -39,6 +39,7 @@ export const purchaseReport: ResourceRoutes = (services) => [
     query: purchaseReportParameters,
     response: reportSchema,
     kind: 'snapshot',
+    isSparse: true,
     table: reportTable,
     handle: async (request) => {
       const { query, organizationId, purchases, signal, client } = request;
