@@ -23,6 +23,8 @@ export type LineCell = {
   readonly units?: AmountInUnits;
   /** Instants as local time of this zone. */
   readonly timeZone?: string;
+  /** Instants without a fraction. */
+  readonly isWholeSeconds?: true | undefined;
 };
 
 /** An amount as a decimal number, with the digits of its currency. */
@@ -81,12 +83,15 @@ function cellWriter(cell: LineCell, index: number): (data: TableBatch['data']) =
 
 type ValueText = (value: bigint | string, currency: bigint | string | null) => string;
 
-function valueWriter({ kind, units, timeZone }: LineCell): ValueText {
+function valueWriter({ kind, units, timeZone, isWholeSeconds }: LineCell): ValueText {
   if (units !== undefined) {
     return (amount, currency) =>
       decimalOf(amount, minorDigits(currency as string | null)).replace('.', units.mark);
   }
   if (kind !== 'instant') return (value) => String(value);
-  const write = timeZone === undefined ? formatInstant : localTimeWriter(timeZone);
+  const formatUtc = isWholeSeconds ? formatSeconds : formatInstant;
+  const write = timeZone === undefined ? formatUtc : localTimeWriter(timeZone);
   return (instant) => write(instant as bigint);
 }
+
+const formatSeconds = (instant: bigint): string => formatInstant(instant).replace(/\.0+Z$/, 'Z');
