@@ -12,13 +12,17 @@ import {
 import { readSourceTables, type SourceTable } from '../source-tables.ts';
 import { type OrganizationTotals, totalsOf } from '../totals.ts';
 import { attempt, error, type Finding } from './finding.ts';
-import { checkPlans } from './lookup-plans.ts';
-import { readRelations } from './read-relations.ts';
 import { checkApplyRights, checkViewRights, type RoleRights, readRights } from './rights.ts';
 import { checkRows } from './row-findings.ts';
 import { type RowSummary, summarizeRows } from './row-summary.ts';
 import { type SourceKeys, trySourceKeys } from './source-keys.ts';
-import { checkPartitions, checkRelations, checkTable, findTable } from './sources.ts';
+import {
+  checkPartitions,
+  checkRelations,
+  checkTable,
+  findTable,
+  readRelations,
+} from './sources.ts';
 import { checkStoredRows } from './stored-rows.ts';
 import { checkCustomerKey, checkNames, checkTypes } from './view-columns.ts';
 
@@ -206,22 +210,14 @@ async function readRows(
   sources: readonly SourceKeys[],
   findings: Finding[],
 ): Promise<RowSummary | null> {
-  const read = await attempt(connection, async () => {
-    const plans = await checkPlans(connection, mapping, view);
-    const isSlow = plans.some(({ severity }) => severity === 'error');
-    return {
-      plans,
-      summary: isSlow ? null : await summarizeRows(connection, mapping, view, sources),
-    };
-  });
-  if (read instanceof Error) {
-    const advice = await failureAdvice(connection, view, read);
-    findings.push(error(view, `${view} fails: ${failureText(read)}.`, advice));
+  const summary = await attempt(connection, () =>
+    summarizeRows(connection, mapping, view, sources),
+  );
+  if (summary instanceof Error) {
+    const advice = await failureAdvice(connection, view, summary);
+    findings.push(error(view, `${view} fails: ${failureText(summary)}.`, advice));
     return null;
   }
-  const { plans, summary } = read;
-  findings.push(...plans);
-  if (summary === null) return null;
   const organizations = [...new Set(summary.totals.map(({ organization }) => organization))];
   findings.push(
     ...checkRows(mapping, view, summary),
