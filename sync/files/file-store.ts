@@ -14,7 +14,7 @@ import {
 } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { appendBatches } from '../../src/purchase-store/format/log.ts';
-import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
+import { publishedOf } from '../../src/purchase-store/ticks/published.ts';
 import {
   type LogEnds,
   readTicks,
@@ -96,7 +96,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       const logEnd =
         before?.current.log === current.log && before.endTick <= published
           ? before.end.position
-          : publishedLogEnd(id, current, tick);
+          : publishedOf(id, current, tick).logEnd;
       const endTick = published + 1;
       // Readers may have damaged files open, so the watermark and the end of these files stay known.
       const damaged = { position: logEnd, totalRecords: 0 };
