@@ -1,7 +1,6 @@
 import pg from 'pg';
-import { mappingState } from '../connection/claimed-instant.ts';
 import type { Connection } from '../connection/pool.ts';
-import { databaseIdentity } from '../connection/source-identity.ts';
+import { type Claimed, type ComparisonBegin, claimSnapshot } from './as-of.ts';
 import { mapKeys } from './map-rows.ts';
 import type { MappedView, Mapping } from './mapping-definition.ts';
 import { deleteQueued, queuedEntries } from './queue.ts';
@@ -17,49 +16,22 @@ const batchBytes = 1_000_000;
 const maxKeys = 200_000;
 const maxReasons = 3;
 
-export type MappedChanges = {
-  /**
-   * How often a comparison was asked for: a table was truncated, a key could not be logged, or too many rows
-   * have changed. Another process may have taken these changes.
-   */
-  readonly asked: bigint;
-  /** All rows are to be compared with the views, before later instants are claimed. */
-  readonly isComparisonDue: boolean;
-  /** Why; null if that is not known. */
-  readonly reason: string | null;
-  /** The present one (structure.ts). */
-  readonly structure: string;
-  /** The instant of the snapshot. */
-  readonly at: Date;
-  /** What `status` shows as the problem. */
-  readonly problem: string | null;
-};
+export type MappedChanges = Omit<Claimed, 'isComplete' | 'before'> &
+  ComparisonBegin & {
+    /** All rows are to be compared with the views, before later instants are claimed. */
+    readonly isComparisonDue: boolean;
+  };
 
 /**
  * Maps the changes that the snapshot of the caller's transaction sees, and deletes their entries: those of
- * transactions that commit later stay for the next call. Claims the instant of the snapshot, unless
- * changes may have been missed since all rows were compared.
+ * transactions that commit later stay for the next call. Claims the instant of the snapshot (as-of.ts).
  */
 export async function mapChanges(connection: Connection, mapping: Mapping): Promise<MappedChanges> {
   const { keys, isComparisonAskedFor, reasons } = await takeChanges(connection);
   await mapKeys(connection, mapping, keys);
   const structure = await readStructure(connection);
-  // Until the comparison has ended, `structure` is null.
-  const { rows } = await connection.query<Updated>(
-    `update mapping_state as state
-     set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
-       structure = case when is_complete then state.structure end, asked = asked + $2::boolean::int,
-       emptied_at = pg_current_snapshot(), emptied_in = ${databaseIdentity}
-     from (
-       select coalesce(structure = $1 and not $2::boolean, false) as is_complete, structure as before, ctid
-       from ${mappingState} as present
-     ) as now
-     where state.ctid = now.ctid
-     returning is_complete as "isComplete", before, asked, transaction_timestamp() as at, problem,
-       comparison_reason as reason`,
-    [structure, isComparisonAskedFor],
-  );
-  const { isComplete, before, ...updated } = rows[0] ?? removed;
+  const claimed = await claimSnapshot(connection, structure, isComparisonAskedFor);
+  const { isComplete, before, ...updated } = claimed;
   if (before !== null && before !== structure && reasons.length === 0)
     reasons.push(describeChange(before, structure));
   const reason = reasons.length === 0 ? updated.reason : reasons.join(', ');
@@ -67,17 +39,6 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
     await connection.query('update mapping_state set comparison_reason = $1', [reason]);
   return { ...updated, reason, structure, isComparisonDue: !isComplete };
 }
-
-type Updated = Omit<MappedChanges, 'structure' | 'isComparisonDue'> & {
-  readonly isComplete: boolean;
-  /** The structure with which all rows were compared last; null while a comparison is due. */
-  readonly before: string | null;
-};
-
-/** Of a mapping that was removed meanwhile. */
-const removed: Updated = {
-  ...{ isComplete: false, before: null, asked: 0n, at: new Date(0), problem: null, reason: null },
-};
 
 async function takeChanges(connection: Connection) {
   const { rows } = await connection.query<Logged>(
