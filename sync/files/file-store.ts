@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { requireSpace } from '../../src/process/disk-space.ts';
-import { replaceFile } from '../../src/process/replace-file.ts';
+import { replaceFile, syncToDisk } from '../../src/process/replace-file.ts';
 import {
   type Current,
   currentFile,
@@ -26,9 +26,15 @@ import type { Watermark } from '../capture/watermark.ts';
 import { DamagedFilesError } from '../describe-failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
-import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
-import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
-import { syncToDisk } from './sync-to-disk.ts';
+import {
+  type ChangesRetention,
+  changesIn,
+  noRetention,
+  type PublishedLog,
+  readPublished,
+  recoverPublished,
+  retainedLogs,
+} from './log-files.ts';
 import {
   isUnfinishedBase,
   removeOrganizationFolder,

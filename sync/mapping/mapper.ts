@@ -6,9 +6,8 @@ import type { Database } from '../../src/postgres/connection/pool.ts';
 import { isContention } from '../../src/postgres/mapping/contention.ts';
 import { failureText } from '../../src/postgres/mapping/failure-text.ts';
 import { queuedEntries } from '../../src/postgres/mapping/queue.ts';
-import { backoffMs } from '../../src/process/backoff.ts';
+import { backoffMs, every } from '../../src/process/backoff.ts';
 import { describeFailure, type Failure } from '../describe-failure.ts';
-import { every } from '../worker/timers.ts';
 import { createMappingRound } from './mapping-round.ts';
 import { createTotals } from './totals.ts';
 

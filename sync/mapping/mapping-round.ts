@@ -3,14 +3,12 @@ import { type Database, withConnection } from '../../src/postgres/connection/poo
 import { type ComparisonBegin, claimComparison } from '../../src/postgres/mapping/as-of.ts';
 import { type Comparison, createComparison } from '../../src/postgres/mapping/comparison.ts';
 import { isContention } from '../../src/postgres/mapping/contention.ts';
-import { describeFailingKey } from '../../src/postgres/mapping/failing-key.ts';
-import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
+import { describeFailingKey, mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { type Mapping, readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
 import { readMissingSources } from '../../src/postgres/mapping/source-tables.ts';
 import { restoreTriggers } from '../../src/postgres/mapping/triggers.ts';
 import { errorText } from '../../src/process/error-text.ts';
-import { type ComparisonProgress, createComparisonProgress } from './comparison-progress.ts';
 
 /** Rows of one step, so that changes wait for few tenths of a second. */
 const comparedAtOnce = 2_000;
@@ -171,5 +169,31 @@ export function createMappingRound(database: Database, log: Logger) {
     /** Whether rows are to be compared at once. */
     isComparisonDue: (): boolean => isDue,
     noteProblem,
+  };
+}
+
+const intervalMs = 1_000;
+
+type ComparisonProgress = ReturnType<typeof createComparisonProgress>;
+
+/** Writes for `status`, once a second, how far a comparison of all rows is, and why it runs; null without a cause. */
+function createComparisonProgress(since: Date, reason: string | null) {
+  let rows = 0;
+  let writtenAt = Number.NEGATIVE_INFINITY;
+  return {
+    /** Counts rows that are compared. */
+    async add(connection: Pick<Database, 'query'>, compared: number): Promise<void> {
+      rows += compared;
+      if (performance.now() - writtenAt < intervalMs) return;
+      await connection.query(
+        `update mapping_state set comparison = jsonb_build_object(
+           'since', $1::timestamptz, 'reason', $2::text, 'rows', $3::bigint, 'expectedRows', (
+             -- An estimate, because counting the rows of a large shop takes a second.
+             select nullif(sum(greatest(reltuples, 0)), 0)::bigint from pg_class
+             where oid in ('mapped_customer_numbers'::regclass, 'mapped_purchase_numbers'::regclass)))`,
+        [since, reason, rows],
+      );
+      writtenAt = performance.now();
+    },
   };
 }
