@@ -14,6 +14,7 @@ import { type ApiError, errorBody } from '../http/response/errors.ts';
 import { aboutDescription, aboutNotes, createAbout } from './about.ts';
 import { ArgumentError, type RouteCall, readArguments } from './arguments.ts';
 import { commaListOf, firstSentence, inputSchemaOf } from './input-schema.ts';
+import { notesOf } from './notes.ts';
 import { createTools, type Tool } from './tools.ts';
 
 const serverInfo = { name: 'crm-data-service', version: '1.0.0' };
@@ -91,7 +92,7 @@ function handlerOf(tool: Tool, access: RouteAccess): ToolHandler {
       const { body, asOf, next } = await access.call(route, parameters, request, reply);
       const text = String(body);
       const read = { query, response: JSON.parse(text), asOf, next };
-      return resultOf(exchange, text, await tool.writeNotes(read));
+      return resultOf(exchange, text, await notesOf(tool, route, read));
     } catch (error) {
       return refusalOf(error, access, exchange, tool);
     }
