@@ -4,7 +4,6 @@ import { endOfPeriodAt } from '../domain/period.ts';
 import { paymentStatuses } from '../domain/purchase.ts';
 import { textFilters } from '../domain/purchase-query.ts';
 import type { Route } from '../http/route.ts';
-import type { Tool } from './tools.ts';
 
 /** What a tool has read. */
 export type ToolRead<Response = unknown> = {
@@ -16,6 +15,14 @@ export type ToolRead<Response = unknown> = {
   readonly asOf: bigint | undefined;
   /** The cursor of the next page; null if there is none. */
   readonly next: string | null;
+};
+
+/** What notes depend on, of a tool. */
+export type NotedTool = {
+  /** Only paid purchases count, unless the argument `status` is set. Routes count all, as the specification says. */
+  readonly countsPurchases?: true;
+  /** Instead of the description of the route. The response is that of the tool's own route. */
+  writeNotes?(read: ToolRead): Promise<string[]>;
 };
 
 /** The currencies of sums. */
@@ -42,7 +49,7 @@ type AnyResponse = Partial<Currencies> & {
  * the response.
  */
 export async function notesOf(
-  { countsPurchases, writeNotes }: Pick<Tool, 'countsPurchases' | 'writeNotes'>,
+  { countsPurchases, writeNotes }: NotedTool,
   { description }: Route,
   read: ToolRead,
 ): Promise<string[]> {

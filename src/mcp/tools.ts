@@ -1,18 +1,11 @@
 import { type DescribedParameter, describeParameters } from '../http/openapi/parameters.ts';
 import { jsonParameters } from '../http/request/format-parameters.ts';
 import type { Route } from '../http/route.ts';
-import type { ToolRead } from './notes.ts';
+import type { NotedTool } from './notes.ts';
 import { noteReport } from './report-notes.ts';
 
-type Notes = {
-  /** Only paid purchases count, unless the argument `status` is set. Routes count all, as the specification says. */
-  readonly countsPurchases?: true;
-  /** Instead of the description of the route. The response is that of the tool's own route. */
-  writeNotes?(read: ToolRead): Promise<string[]>;
-};
-
 /** A tool that calls a route. */
-export type Tool = Notes & {
+export type Tool = NotedTool & {
   readonly name: string;
   readonly description: string;
   /** By the value of the argument `kind`, or one that needs no argument. */
@@ -23,7 +16,7 @@ export type Tool = Notes & {
   readonly defaults: Readonly<Record<string, string>>;
 };
 
-type ToolDefinition = Notes & {
+type ToolDefinition = NotedTool & {
   readonly url: string | Readonly<Record<string, string>>;
   /** Before the description of the route. */
   readonly description?: string;
