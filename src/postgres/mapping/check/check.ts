@@ -83,7 +83,9 @@ async function check(connection: Connection): Promise<MappingCheck> {
       view === 'mapped_customers' ? readable.includes(view) : isComplete && views[0]?.rows != null;
     const mapping = definition as Mapping;
     const ofView = sources.keys.filter(({ source }) => source.view === view);
-    const rows = canRead ? await readRows(connection, mapping, view, ofView, findings) : null;
+    const rows = canRead
+      ? await readRows(connection, mapping, view, ofView, findings, rights.role)
+      : null;
     views.push({ view, columns: [...columns].map(([name, type]) => ({ name, type })), rows });
   }
   const [ofCustomers, ofPurchases] = views.map(({ rows }) => rows);
@@ -176,7 +178,7 @@ async function checkSources(
     findings.push(...ofTable);
     if (ofTable.length > 0 || table === null || table instanceof Error) continue;
     const keyType = views[source.view]?.get('external_id');
-    keys.push(await trySourceKeys(connection, source, table, keyType));
+    keys.push(await trySourceKeys(connection, source, table, keyType, rights.role));
   }
   findings.push(...keys.flatMap((tried) => tried.findings));
   const tables = await readTables(connection, findings);
@@ -186,7 +188,7 @@ async function checkSources(
     ...checkRelations(existing, sources, tables, organizationId).filter(
       ({ view }) => views[view] !== null,
     ),
-    ...(await checkApplyRights(connection, rights, tables)),
+    ...checkApplyRights(rights, tables),
   );
   return { findings, keys };
 }
@@ -209,6 +211,7 @@ async function readRows(
   view: MappedView,
   sources: readonly SourceKeys[],
   findings: Finding[],
+  role: string,
 ): Promise<RowSummary | null> {
   const summary = await attempt(connection, () =>
     summarizeRows(connection, mapping, view, sources),
@@ -221,7 +224,7 @@ async function readRows(
   const organizations = [...new Set(summary.totals.map(({ organization }) => organization))];
   findings.push(
     ...checkRows(mapping, view, summary),
-    ...(await checkStoredRows(connection, mapping, view, organizations)),
+    ...(await checkStoredRows(connection, mapping, view, organizations, role)),
   );
   return summary;
 }

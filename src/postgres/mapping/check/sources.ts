@@ -7,9 +7,8 @@ import { organizationLine } from './view-columns.ts';
 
 const { escapeLiteral } = pg;
 
-/** A relation that a view reads, itself or through other views. */
-export type ReadRelation = {
-  readonly view: MappedView;
+/** A table that mapping_sources names, or a relation. */
+export type NamedTable = {
   readonly oid: string;
   /** With its schema, quoted. */
   readonly name: string;
@@ -17,6 +16,17 @@ export type ReadRelation = {
   readonly kind: string;
   /** The first column of its primary key, quoted. */
   readonly key: string | null;
+};
+
+const namedTable = `pg_class.oid::text as oid, quote_ident(nspname) || '.' || quote_ident(relname) as name,
+       relkind as kind,
+       (select quote_ident(attname) from pg_index join pg_attribute
+          on attrelid = indrelid and attnum = indkey[0]
+        where indrelid = pg_class.oid and indisprimary) as key`;
+
+/** A relation that a view reads, itself or through other views. */
+type ReadRelation = NamedTable & {
+  readonly view: MappedView;
   /** Whether it is the service's table of organizations. */
   readonly isOrganizations: boolean;
 };
@@ -32,12 +42,7 @@ export async function readRelations(connection: Connection): Promise<ReadRelatio
          join pg_depend on classid = 'pg_rewrite'::regclass and objid = pg_rewrite.oid
            and refclassid = 'pg_class'::regclass
      )
-     select view, pg_class.oid::text as oid,
-       quote_ident(nspname) || '.' || quote_ident(relname) as name, relkind as kind,
-       (select quote_ident(attname) from pg_index join pg_attribute
-          on attrelid = indrelid and attnum = indkey[0]
-        where indrelid = pg_class.oid and indisprimary) as key,
-       pg_class.oid = 'organizations'::regclass as "isOrganizations"
+     select view, ${namedTable}, pg_class.oid = 'organizations'::regclass as "isOrganizations"
      from relations join pg_class using (oid) join pg_namespace on pg_namespace.oid = relnamespace
      where pg_class.oid is distinct from to_regclass(view)::oid
      order by view, name`,
@@ -46,21 +51,11 @@ export async function readRelations(connection: Connection): Promise<ReadRelatio
   return rows;
 }
 
-export const isTable = ({ kind }: { readonly kind: string }): boolean => /^[rp]$/.test(kind);
+const isTable = ({ kind }: { readonly kind: string }): boolean => /^[rp]$/.test(kind);
 
 /** The row of mapping_sources as a condition. */
 export const whereSource = ({ view, source, key }: MappingSource): string =>
   `where view = ${escapeLiteral(view)} and source = ${escapeLiteral(source)} and key = ${escapeLiteral(key)};`;
-
-/** A table that mapping_sources names. */
-export type NamedTable = {
-  readonly oid: string;
-  /** With its schema, quoted. */
-  readonly name: string;
-  readonly kind: string;
-  /** The first column of its primary key, quoted. */
-  readonly key: string | null;
-};
 
 /** Null if there is no relation of this name, or it is no name. */
 export async function findTable(
@@ -68,11 +63,7 @@ export async function findTable(
   source: string,
 ): Promise<NamedTable | null> {
   const { rows } = await connection.query<NamedTable>(
-    `select pg_class.oid::text as oid, quote_ident(nspname) || '.' || quote_ident(relname) as name,
-       relkind as kind,
-       (select quote_ident(attname) from pg_index join pg_attribute
-          on attrelid = indrelid and attnum = indkey[0]
-        where indrelid = pg_class.oid and indisprimary) as key
+    `select ${namedTable}
      from pg_class join pg_namespace on pg_namespace.oid = relnamespace
      where pg_class.oid = to_regclass($1)`,
     [source],
