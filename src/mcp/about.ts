@@ -4,7 +4,7 @@ import { textsAreData } from './notes.ts';
 import { routeAt } from './tools.ts';
 
 /** Calls a route with parameters of its query. Returns the parsed response. */
-export type ReadRoute = <Response>(
+type ReadRoute = <Response>(
   route: Route,
   query: Readonly<Record<string, string>>,
 ) => Promise<{ readonly response: Response; readonly asOf: bigint | undefined }>;

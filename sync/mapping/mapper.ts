@@ -11,14 +11,14 @@ import { describeFailure, type Failure } from '../describe-failure.ts';
 import { createMappingRound } from './mapping-round.ts';
 import { createTotals } from './totals.ts';
 
-export type Mapper = {
+type Mapper = {
   /** Maps all changes of the shop's tables, and compares all rows if that is due. */
   once(): Promise<void>;
   /** Maps changes until the signal is aborted, and compares rows continuously at a low share of the time. */
   run(signal: AbortSignal): Promise<void>;
 };
 
-export type MapperOptions = {
+type MapperOptions = {
   readonly database: Database;
   readonly pollIntervalMs: number;
   readonly log: Logger;

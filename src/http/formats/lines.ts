@@ -27,7 +27,7 @@ export type LineCell = {
 };
 
 /** An amount as a decimal number, with the digits of its currency. */
-export type AmountInUnits = {
+type AmountInUnits = {
   readonly mark: '.' | ',';
   /** The index of the column with the row's currency; -1 if the table has none. */
   readonly currencyIndex: number;

@@ -18,7 +18,7 @@ import { restoreTriggers, triggerLock } from './triggers.ts';
 /** Rows of one transaction of a copy. */
 const copiedAtOnce = 5_000;
 
-export type ApplyOptions = {
+type ApplyOptions = {
   readonly acceptDeletions: boolean;
   /** Called after each transaction with the rows of both views that are compared so far. */
   readonly onProgress: (rows: number) => void;

@@ -18,7 +18,7 @@ const batchBytes = 1_000_000;
 const maxKeys = 200_000;
 const maxReasons = 3;
 
-export type MappedChanges = Omit<Claimed, 'isComplete' | 'before'> &
+type MappedChanges = Omit<Claimed, 'isComplete' | 'before'> &
   ComparisonBegin & {
     /** All rows are to be compared with the views, before later instants are claimed. */
     readonly isComparisonDue: boolean;

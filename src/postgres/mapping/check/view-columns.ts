@@ -8,7 +8,7 @@ import {
 import type { MappedView, ViewColumns } from '../mapping-definition.ts';
 import { error, type Finding, warning } from './finding.ts';
 
-export type ColumnsToCheck = {
+type ColumnsToCheck = {
   readonly view: MappedView;
   readonly columns: ViewColumns;
   /** The query of the view, as Postgres writes it. */
