@@ -13,6 +13,7 @@ import { memory } from './suites/freshness/memory.ts';
 import { growth } from './suites/growth.ts';
 import { http } from './suites/http/http.ts';
 import { lists } from './suites/lists/lists.ts';
+import { live } from './suites/live.ts';
 import { load } from './suites/load.ts';
 import { mapping } from './suites/mapping/mapping.ts';
 import { micro } from './suites/micro.ts';
@@ -37,6 +38,7 @@ const suites: readonly Suite[] = [
   shortcuts,
   lists,
   questionsSuite,
+  live,
   reports,
   pages,
   load,

@@ -123,7 +123,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(
-      'engines, growth, time-zones, http, micro, steps, shortcuts, lists, questions, reports, pages, load, freshness, writes, mapping, memory, changes, organizations, opening, noisy-neighbor, export, all-engines, peers',
+      'engines, growth, time-zones, http, micro, steps, shortcuts, lists, questions, live, reports, pages, load, freshness, writes, mapping, memory, changes, organizations, opening, noisy-neighbor, export, all-engines, peers',
     );
   });
 });

@@ -127,9 +127,14 @@ export async function connectKeepingStatements(
   };
 }
 
+const inUse = new WeakSet<DuckDBConnection>();
+
 /**
  * Prepares and runs one statement. `runAndReadAll` of node-api enters its thread pool five times,
  * this function once or twice: for a small result, that doubled the time.
+ *
+ * Rejects if a connection that keeps its statements runs another one: DuckDB crashes if a prepared statement runs
+ * twice at once.
  */
 async function execute(
   connection: DuckDBConnection,
@@ -137,17 +142,30 @@ async function execute(
 ): Promise<DuckDBMaterializedResult> {
   if (statement.values.length === 0) return connection.run(statement.text);
   const kept = keptStatements.get(connection);
-  let prepared = kept?.get(statement.text);
-  if (prepared === undefined) {
-    prepared = await connection.prepare(statement.text);
-    kept?.set(statement.text, prepared);
+  if (kept === undefined) {
+    const prepared = await connection.prepare(statement.text);
+    return runPrepared(prepared, statement).finally(() => prepared.destroySync());
   }
+  if (inUse.has(connection)) throw new Error('the connection already runs a statement');
+  inUse.add(connection);
   try {
-    prepared.bind(...boundValues(statement));
-    return await prepared.run();
+    let prepared = kept.get(statement.text);
+    if (prepared === undefined) {
+      prepared = await connection.prepare(statement.text);
+      kept.set(statement.text, prepared);
+    }
+    return await runPrepared(prepared, statement);
   } finally {
-    if (kept === undefined) prepared.destroySync();
+    inUse.delete(connection);
   }
+}
+
+async function runPrepared(
+  prepared: DuckDBPreparedStatement,
+  statement: Sql,
+): Promise<DuckDBMaterializedResult> {
+  prepared.bind(...boundValues(statement));
+  return prepared.run();
 }
 
 export async function runStatement(connection: DuckDBConnection, statement: Sql): Promise<void> {

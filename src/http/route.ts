@@ -75,6 +75,11 @@ export type Route<
        * the data, so they are cached by both.
        */
       readonly kind: 'snapshot';
+      /**
+       * Objects have few of many optional properties, of which a serializer asks for each: JSON.stringify takes a
+       * fifth of its time. Results have no property that the schema lacks.
+       */
+      readonly isSparse?: true;
       /** Runs before each response, cached or not. Rejects if the resource of the path is missing. */
       require?(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<void>;
       /** The response as rows, for formats other than JSON. */

@@ -35,6 +35,22 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
     'report?measures=revenue_in_cents,customer_count,new_customer_count&group_by=utm_source' +
     `&${february}&compare_to=previous_month&timezone=america/sao_paulo`;
 
+  it('show sums beyond doubles and beyond 64 bits exactly', async () => {
+    const greatest = 2n ** 63n - 1n;
+    for (const cents of [greatest, greatest, 2n ** 53n + 1n]) {
+      await shop.add({
+        purchase_value_in_cents: cents,
+        platform: cents === greatest ? 'vtex' : 'nuvemshop',
+      });
+    }
+    await shop.publish();
+    const { body } = await get('report?measures=revenue_in_cents&group_by=platform');
+    expect(body).toContain(
+      `"rows":[{"platform":"vtex","revenue_in_cents":${2n * greatest}},` +
+        `{"platform":"nuvemshop","revenue_in_cents":${2n ** 53n + 1n}}]`,
+    );
+  });
+
   it('have the totals and the rows of both periods, as JSON and as a table', async () => {
     await store();
     const response = await get(compared);

@@ -4,9 +4,9 @@ import { median, quantile } from '../../measure/statistics.ts';
 import { decimal, describeWarnings, mebibytes } from '../../report/tables.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
+import { startChanges } from '../../setup/steady-changes.ts';
 import { measureVisibility } from './markers.ts';
 import { startReaders } from './readers.ts';
-import { startChanges } from './steady-changes.ts';
 
 /** In this time, the worker's intervals adapt to the changes. */
 const warmUpMs = 2_000;

@@ -6,8 +6,8 @@ import { describeWarnings, mebibytes, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { defineSuite } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
+import { startChanges } from '../../setup/steady-changes.ts';
 import { startReaders } from './readers.ts';
-import { startChanges } from './steady-changes.ts';
 
 /** Each poll of the worker finds changes. */
 const settings = { worker: { SYNC_POLL_INTERVAL_MS: '20' } };

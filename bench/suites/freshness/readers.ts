@@ -1,7 +1,7 @@
 import type { Scope } from '../../runner/scope.ts';
 import type { RunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
-import { workAtSteadyRate } from './steady-rate.ts';
+import { workAtSteadyRate } from '../../setup/steady-rate.ts';
 
 /** Each reader requests statistics of every organization once a second until the scope ends. Returns a counter. */
 export function startReaders(

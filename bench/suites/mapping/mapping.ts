@@ -13,7 +13,7 @@ import { createClient } from '../../setup/api-client.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from '../../setup/postgres.ts';
 import { startHttpServer, startProgram, startService } from '../../setup/programs.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
-import { workAtSteadyRate } from '../freshness/steady-rate.ts';
+import { workAtSteadyRate } from '../../setup/steady-rate.ts';
 import { ownRows, ownTables, ownViews } from './own-tables.ts';
 
 const markerIntervalMs = 50;

@@ -16,16 +16,18 @@ import {
   type QueryQueueOptions,
 } from '../../queue/query-queue.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
+import { purchaseCohorts } from '../report/cohorts.ts';
+import { purchaseReport } from '../report/report.ts';
 import { createChangeFeed } from './change-feed.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import { type FindGeneration, type LoadGeneration, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
-import { purchaseCohorts, purchaseReport } from './report.ts';
 import {
   createRequestedOrganizations,
   type RequestedOrganizations,
 } from './requested-organizations.ts';
 import { table } from './schema.ts';
+import { clickHouseSource } from './source.ts';
 
 /** The engine with its change feed, and its state for metrics and probes. */
 export type ClickHouseEngine = PurchaseEngine & {
@@ -125,8 +127,12 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   return {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    report: queued(purchaseReport),
-    cohorts: queued(purchaseCohorts),
+    report: queued((_client, generation, query, signal) =>
+      purchaseReport(clickHouseSource(clickhouse, generation, signal), query, generation.asOf),
+    ),
+    cohorts: queued((_client, generation, query, signal) =>
+      purchaseCohorts(clickHouseSource(clickhouse, generation, signal), query, generation.asOf),
+    ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, async (either) => {
         const generation = required(await find(organizationId, source, either));

@@ -3,6 +3,7 @@ import { earliestInstant } from '../../domain/instant.ts';
 import { type Interval, intervalLengths, intervalMonths, isOfMonths } from '../../domain/period.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
+import type { TimeBounds } from '../report/source.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import type { ClickHouse } from './client.ts';
 import type { LoadGeneration } from './generation.ts';
@@ -40,8 +41,6 @@ export function localUnits(
   );
   return sql`intDiv(created_at + ${shift}, ${raw(String(intervalLengths[unit]))})`;
 }
-
-type TimeBounds = { readonly first: bigint; readonly last: bigint };
 
 /**
  * The bounds of the instants of matching purchases, also of superseded rows; null if there are

@@ -16,6 +16,8 @@ import { defaultShortcuts, type Shortcuts } from '../../duckdb/shortcuts.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import type { QueryQueueOptions } from '../../queue/query-queue.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
+import { purchaseCohorts } from '../report/cohorts.ts';
+import { purchaseReport } from '../report/report.ts';
 import { createPeriodTables, type SharedPeriodTables } from './calendar/period-tables.ts';
 import { findPurchase, listPurchases } from './list/list.ts';
 import type { CachedLists } from './list/list-cache.ts';
@@ -30,7 +32,7 @@ import {
   type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
 import { needsBefore } from './statistics/purchase-parts.ts';
-import { needsCustomers, purchaseCohorts, purchaseReport } from './statistics/report.ts';
+import { duckdbSource, needsCustomers } from './statistics/source.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
   Pick<ServedOrganizationsOptions, 'dataDirectory' | 'ticks' | 'onError'> &
@@ -245,12 +247,13 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         (connection, { generation }, id) => findPurchase(connection, generation, id),
         (id) => ({
           isAffectedBy: (changed) => changed.some((each) => each.id === id),
+          readsBaseAlone: ({ isUnchanged }) => isUnchanged,
         }),
       ),
     ),
     report: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseReportQuery, context) =>
-        purchaseReport(connection, generation, query, context, asOf),
+        purchaseReport(duckdbSource({ connection, generation, context }), query, asOf),
       (query, { shortcuts }) => ({
         readsBaseAlone: ({ isUnchanged }) => isUnchanged,
         readsBefore: (generation) => needsCustomers(query) && needsBefore(generation, shortcuts),
@@ -258,7 +261,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     ),
     cohorts: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseCohortsQuery, context) =>
-        purchaseCohorts(connection, generation, query, context, asOf),
+        purchaseCohorts(duckdbSource({ connection, generation, context }), query, asOf),
       (_query, { shortcuts }) => ({
         readsBaseAlone: ({ isUnchanged }) => isUnchanged,
         readsBefore: (generation) => needsBefore(generation, shortcuts),

@@ -21,8 +21,10 @@ import {
 import { untilRead, withReadDeadline } from '../../postgres/connection/read-ahead.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import type { QueryQueueOptions } from '../../queue/query-queue.ts';
+import { purchaseCohorts } from '../report/cohorts.ts';
+import { purchaseReport } from '../report/report.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
-import { purchaseCohorts, purchaseReport } from './report.ts';
+import { postgresSource } from './source.ts';
 
 const maxPauseMs = 1_000;
 
@@ -66,8 +68,12 @@ export function createPostgresEngine(
   const reader: PurchaseReader = {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    report: queued(purchaseReport),
-    cohorts: queued(purchaseCohorts),
+    report: queued((connection, id, query, asOf) =>
+      purchaseReport(postgresSource(connection, id), query, asOf),
+    ),
+    cohorts: queued((connection, id, query, asOf) =>
+      purchaseCohorts(postgresSource(connection, id), query, asOf),
+    ),
     async export(organizationId, filters, take, signal) {
       const { taken } = await withReadDeadline(signal, (either) =>
         withConnection(

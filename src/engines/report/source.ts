@@ -18,13 +18,14 @@ export type SideQuery = LocalCalendar & {
 
 export type ReportRows = readonly (readonly unknown[])[];
 
+/** The first and the last instant of purchases; microseconds since 1970. */
+export type TimeBounds = { readonly first: bigint; readonly last: bigint };
+
 /** What an engine knows of one version of an organization's purchases. */
 export type ReportSource = {
   readonly dialect: Dialect;
-  /** No matching purchase is earlier or later; null if there are none. Microseconds since 1970. */
-  bounds(
-    filters: PurchaseFilters,
-  ): Promise<{ readonly first: bigint; readonly last: bigint } | null>;
+  /** No matching purchase is earlier or later; null if there are none. */
+  bounds(filters: PurchaseFilters): Promise<TimeBounds | null>;
   /** The first and the last period with matching purchases. */
   range(calendar: PeriodCalendar, filters: PurchaseFilters): Promise<PeriodRange | null>;
   /** Whether the groups of these dimensions are so few that all are read, and put in order in JavaScript. */

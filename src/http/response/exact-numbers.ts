@@ -47,6 +47,13 @@ export function numberIn(text: string): number | string | undefined {
   return isExactDouble(text) ? Number(text) : mark + text;
 }
 
+/** A replacer of JSON.stringify, for `writeExactly`. */
+export const bigintsAsNumbers = (_name: string, value: unknown): unknown => {
+  if (typeof value !== 'bigint') return value;
+  const double = Number(value);
+  return Number.isSafeInteger(double) ? double : `${mark}${value}`;
+};
+
 /** Whether a value from `parseExactly` is text rather than a number. */
 export const isText = (value: unknown): value is string =>
   typeof value === 'string' && !value.startsWith(mark);

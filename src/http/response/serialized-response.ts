@@ -4,7 +4,7 @@ import type { SpreadsheetOptions } from '../formats/spreadsheet.ts';
 import { batchOf, type ResponseTable, type Table } from '../formats/table.ts';
 import { type HandlerResult, hasEtag, type Route } from '../route.ts';
 import { entityTag } from './etag.ts';
-import { writeExactly } from './exact-numbers.ts';
+import { bigintsAsNumbers, writeExactly } from './exact-numbers.ts';
 
 /** A response that is ready to be sent. */
 export type SerializedResponse<Instant extends bigint | undefined = bigint> = {
@@ -35,7 +35,11 @@ export function serializeResult<Instant extends bigint | undefined>(
   const content =
     table === undefined || format === 'json'
       ? {
-          body: writeExactly(serialize(result)),
+          body: writeExactly(
+            'isSparse' in route && route.isSparse
+              ? JSON.stringify(result, bigintsAsNumbers)
+              : serialize(result),
+          ),
           contentType: 'application/json; charset=utf-8',
         }
       : writeRows(formatWith(format, spreadsheet), table as ResponseTable<unknown>, result);

@@ -157,6 +157,7 @@ export const purchaseReport: ResourceRoutes = () => [
     query: purchaseReportParameters,
     response: reportSchema,
     kind: 'snapshot',
+    isSparse: true,
     table: reportTable,
     handle: async (request) => {
       const { query, organizationId, purchases, signal, client } = request;
@@ -241,17 +242,27 @@ function refusalOf(error: unknown, { groupBy, measures }: PurchaseReportQuery): 
   return error;
 }
 
+type ShownRow = Record<string, unknown>;
+
 function responseOf(
   report: PurchaseReport,
   { measures }: PurchaseReportQuery,
   timezone: string,
 ): ReportResponse {
-  const valuesOf = (values: readonly bigint[]) =>
-    Object.fromEntries(measures.map((name, index) => [name, values[index]]));
-  const amounts = ({ values, compared }: Omit<ReportRow, 'keys'>) => ({
-    ...valuesOf(values),
-    ...(compared === null ? {} : { compared: valuesOf(compared) }),
-  });
+  const amountsIn = (row: ShownRow, { values, compared }: Omit<ReportRow, 'keys'>): ShownRow => {
+    for (const [index, name] of measures.entries()) row[name] = values[index];
+    if (compared !== null) row.compared = amountsIn({}, { values: compared, compared: null });
+    return row;
+  };
+  const instants = new Map<bigint, string>();
+  const rows: ShownRow[] = [];
+  for (const read of report.rows) {
+    const row: ShownRow = {};
+    for (const [index, name] of report.groupBy.entries()) {
+      row[name] = dimensionOf(name, read.keys[index] ?? null, instants);
+    }
+    rows.push(amountsIn(row, read));
+  }
   return {
     object: 'purchase_report',
     timezone,
@@ -261,20 +272,25 @@ function responseOf(
     compared_period: report.comparedPeriod && periodOf(report.comparedPeriod),
     currency: report.currency,
     mixed_currencies: report.mixedCurrencies,
-    totals: amounts(report.totals),
-    rows: report.rows.map((row) => ({
-      ...Object.fromEntries(
-        report.groupBy.map((name, index) => [name, dimensionOf(name, row.keys[index] ?? null)]),
-      ),
-      ...amounts(row),
-    })),
+    totals: amountsIn({}, report.totals),
+    rows,
     rows_truncated: report.rowsTruncated,
   };
 }
 
-function dimensionOf(name: ReportDimension, value: DimensionValue): unknown {
+/** `instants` has the texts of instants that earlier rows show. */
+function dimensionOf(
+  name: ReportDimension,
+  value: DimensionValue,
+  instants: Map<bigint, string>,
+): unknown {
   if (value === null) return null;
-  if (isPeriodDimension(name)) return formatInstant(value as bigint);
+  if (isPeriodDimension(name)) {
+    const instant = value as bigint;
+    const text = instants.get(instant) ?? formatInstant(instant);
+    instants.set(instant, text);
+    return text;
+  }
   if (name === 'customer') return encodeId('customer', value as bigint);
   return typeof value === 'number' ? BigInt(value) : value;
 }

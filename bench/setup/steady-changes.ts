@@ -1,12 +1,15 @@
 import sql, { raw } from 'sql-template-tag';
-import { paymentStatuses, purchaseColumns } from '../../../src/domain/purchase.ts';
-import type { Database } from '../../../src/postgres/connection/pool.ts';
-import { createRandomSource, type RandomSource } from '../../../src/seed/random-source.ts';
-import type { Scope } from '../../runner/scope.ts';
-import type { BenchmarkShop } from '../../setup/shops.ts';
+import { paymentStatuses, purchaseColumns } from '../../src/domain/purchase.ts';
+import type { Database } from '../../src/postgres/connection/pool.ts';
+import { createRandomSource, type RandomSource } from '../../src/seed/random-source.ts';
+import type { Scope } from '../runner/scope.ts';
+import type { BenchmarkShop } from './shops.ts';
 import { workAtSteadyRate } from './steady-rate.ts';
 
-type ChangeRate = { readonly changesPerSecond: number; readonly seed: number };
+/** Of ten changes; the others are updates. */
+type Mix = { readonly inserts: number; readonly deletes: number };
+
+type ChangeRate = { readonly changesPerSecond: number; readonly seed: number; readonly mix?: Mix };
 
 /** The seeded purchases of an organization, in the order of their creation. Changes delete none. */
 type SeededPurchases = {
@@ -20,9 +23,9 @@ const writers = 4;
 /** The share of changes to purchases of any age. The others are to the newest. */
 const oldShare = 0.1;
 const newestShare = 0.01;
-/** The number of inserts in ten changes. There are as many deletes, and the others are updates. */
-const insertsOfTen = 2;
-const deletesOfTen = 2;
+const mixed: Mix = { inserts: 2, deletes: 2 };
+/** A shop deletes no purchase. */
+export const ofAShop: Mix = { inserts: 5, deletes: 0 };
 
 /**
  * Changes purchases at a steady rate until the scope ends, each change in its own transaction.
@@ -32,14 +35,14 @@ export async function startChanges(
   scope: Scope,
   database: Database,
   shops: readonly BenchmarkShop[],
-  { changesPerSecond, seed }: ChangeRate,
+  { changesPerSecond, seed, mix = mixed }: ChangeRate,
 ): Promise<() => number> {
   const purchases = await Promise.all(
     shops.map(({ organizationId }) => seededPurchases(database, organizationId)),
   );
   const changes = Array.from({ length: writers }, (_, writer) => {
     const random = createRandomSource(seed, 'steady changes', writer);
-    const change = createChange(database, random);
+    const change = createChange(database, random, mix);
     return () => change(random.pick(purchases));
   });
   const rate = { workers: writers, intervalMs: (1000 * writers) / changesPerSecond };
@@ -65,7 +68,7 @@ const copiedColumns = raw(
 );
 
 /** Returns a writer's function that makes its next change and returns the number of changed rows. */
-function createChange(database: Database, random: RandomSource) {
+function createChange(database: Database, random: RandomSource, { inserts, deletes }: Mix) {
   const inserted: bigint[] = [];
 
   const insertLike = async (id: bigint) => {
@@ -100,8 +103,8 @@ function createChange(database: Database, random: RandomSource) {
   return ({ firstId, count }: SeededPurchases): Promise<number> => {
     const id = firstId + BigInt(pickIndex(count));
     const kind = random.integer(10);
-    if (kind < insertsOfTen) return insertLike(id);
-    const oldest = kind < insertsOfTen + deletesOfTen ? inserted.shift() : undefined;
+    if (kind < inserts) return insertLike(id);
+    const oldest = kind < inserts + deletes ? inserted.shift() : undefined;
     return oldest === undefined ? update(id) : remove(oldest);
   };
 }

@@ -1,4 +1,3 @@
-import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { type PeriodCalendar, type PeriodRange, periodKeyAt } from '../../../domain/period.ts';
 import {
@@ -9,35 +8,28 @@ import {
 } from '../../../domain/purchase-query.ts';
 import {
   isPeriodDimension,
-  type PurchaseCohorts,
   type PurchaseCohortsQuery,
-  type PurchaseReport,
   type PurchaseReportQuery,
 } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
-import { purchaseCohorts as cohorts } from '../../report/cohorts.ts';
+import type { CohortSource } from '../../report/cohorts.ts';
 import { dimensionOf, needsFirsts } from '../../report/dimensions.ts';
-import { purchaseReport as report } from '../../report/report.ts';
 import type { ReportSource, SideQuery } from '../../report/source.ts';
 import { addsUp, isAmount, readsStatement, type Side, sumsOf } from '../../report/statement.ts';
 import { purchasesMatching } from '../filters.ts';
-import type { QueryContext, Reading } from '../query-context.ts';
-import { type Generation, timeBounds } from '../serving/generation.ts';
+import type { Reading } from '../query-context.ts';
+import { timeBounds } from '../serving/generation.ts';
 import { knownCurrencies } from './currencies.ts';
 import { dialect, dimensionsOf, type JoinedDimension, labelSql, periodSql } from './dimensions.ts';
 import { groupsOf, requireFewGroups } from './group-counts.ts';
 import { type GroupedPeriods, purchaseParts } from './purchase-parts.ts';
 
-export async function purchaseReport(
-  connection: DuckDBConnection,
-  generation: Generation,
-  query: PurchaseReportQuery,
-  context: QueryContext,
-  asOf: bigint,
-): Promise<PurchaseReport> {
-  const reading = { connection, generation, context };
-  const source: ReportSource = {
+/** A version of an organization's purchases. */
+export function duckdbSource(reading: Reading): ReportSource & CohortSource {
+  const { connection, generation, context } = reading;
+  const { maxGroupsInMemory, maxReportGroups } = context.shortcuts;
+  return {
     dialect,
     bounds: async (filters) => {
       if (generation.summary.isEmpty) return null;
@@ -47,32 +39,14 @@ export async function purchaseReport(
     range: (calendar, filters) => readRange(reading, calendar, filters),
     hasFewGroups: (dimensions, filters) =>
       !dimensions.includes('customer') &&
-      groupsOf(generation, dimensions, filters) <= context.shortcuts.maxGroupsInMemory,
-    requireFewGroups: (side) =>
-      requireFewGroups(generation, side, context.shortcuts.maxReportGroups),
+      groupsOf(generation, dimensions, filters) <= maxGroupsInMemory,
+    requireFewGroups: (side) => requireFewGroups(generation, side, maxReportGroups),
     side: (side) => sideOf(reading, side),
     currencies: (count) => knownCurrencies(connection, generation, count),
+    purchases: (query) => cohortPurchases(reading, query),
     readAll: (reads) => queryRows(connection, readsStatement(dialect, reads)),
     query: (statement) => queryRows(connection, statement),
   };
-  return report(source, query, asOf);
-}
-
-export async function purchaseCohorts(
-  connection: DuckDBConnection,
-  generation: Generation,
-  query: PurchaseCohortsQuery,
-  context: QueryContext,
-  asOf: bigint,
-): Promise<PurchaseCohorts> {
-  const reading = { connection, generation, context };
-  const source = {
-    dialect,
-    currencies: (count: bigint) => knownCurrencies(connection, generation, count),
-    purchases: () => cohortPurchases(reading, query),
-    query: (statement: Sql) => queryRows(connection, statement),
-  };
-  return cohorts(source, query, asOf);
 }
 
 async function cohortPurchases(

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Scope } from '../../runner/scope.ts';
+import type { Scope } from '../runner/scope.ts';
 
 /** Work that is later than this is left out: a burst would be another load. */
 const maxDelayMs = 1_000;

@@ -1,0 +1,66 @@
+/** A question over HTTP. */
+export type HttpQuestion = {
+  /** Below /v1/purchases. */
+  readonly path: string;
+  /** How many days before the end of the demo data a range begins; all purchases if undefined. */
+  readonly days?: number;
+};
+
+const sums = 'measures=purchase_count,revenue_in_cents';
+const withCustomers = `${sums},customer_count`;
+
+/** Each kind of question. */
+export const httpQuestions: Readonly<Record<string, HttpQuestion>> = {
+  totals: { path: '/stats?' },
+  'totals of 30 days, paid': { path: '/stats?status=paid', days: 30 },
+  'ranking by campaign': { path: '/stats?group_by=utm_campaign' },
+  'ranking by source, paid': { path: '/stats?group_by=utm_source&status=paid' },
+  'paid, 30 days by campaign': { path: '/stats?group_by=utm_campaign&status=paid', days: 30 },
+  'weekly series': { path: '/timeseries?interval=week' },
+  'monthly series of Berlin': { path: '/timeseries?interval=month&timezone=Europe/Berlin' },
+  '30 days by day': { path: '/timeseries?interval=day', days: 30 },
+  'a year by month and source': {
+    path: '/timeseries?interval=month&group_by=utm_source',
+    days: 365,
+  },
+  'report by platform': { path: `/report?${sums}&group_by=platform` },
+  'three dimensions, with customers': {
+    path: `/report?${withCustomers}&group_by=utm_source,platform,status&limit=1000`,
+  },
+  'week by campaign, with customers': {
+    path: `/report?${withCustomers}&group_by=week,utm_campaign&limit=1000`,
+  },
+  'new and returning by campaign, a year': {
+    path: `/report?${sums},new_customer_count,returning_customer_count&group_by=utm_campaign`,
+    days: 365,
+  },
+  'a month by campaign, compared': {
+    path: `/report?${sums}&group_by=utm_campaign&compare_to=previous_period`,
+    days: 30,
+  },
+  'the best 100 customers': { path: `/report?${sums}&group_by=customer` },
+  'monthly cohorts, paid, a year': { path: '/cohorts?status=paid', days: 365 },
+};
+
+export const listQuestions: Readonly<Record<string, HttpQuestion>> = {
+  'first page of 30 days': { path: '?limit=25', days: 30 },
+  'first page, paid, until a bound': { path: '?limit=25&status=paid' },
+};
+
+/** Demo data end on 1 January 2026. */
+const end = Date.UTC(2026, 0, 1);
+const dayMs = 86_400_000;
+
+/** Returns paths with bounds in milliseconds that no earlier one had, so that no cache has the response. */
+export function createPaths(): (question: HttpQuestion) => string {
+  let asked = 0;
+  return ({ path, days }) => {
+    asked += 1;
+    const until = new Date(end + asked).toISOString();
+    const since =
+      days === undefined
+        ? ''
+        : `&created_since=${new Date(end - days * dayMs - asked).toISOString()}`;
+    return `/v1/purchases${path}${since}&created_until=${until}`;
+  };
+}
