@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { prepareSession } from '../postgres/connection/session.ts';
+import { createProgress } from '../process/progress.ts';
 import { drawInstants } from './calendar.ts';
 import { drawEmailCampaigns, drawTemplateCampaigns } from './campaigns.ts';
 import { copyRows, type Row } from './copy-rows.ts';
@@ -127,19 +128,13 @@ async function seedOrganization(
   return id;
 }
 
-/** Seeds the database, and prints a line for every tenth on standard error. */
+/** Seeds the database, and shows the progress on standard error. */
 export function seedWithProgress(
   databaseUrl: string,
   options: Omit<SeedOptions, 'onProgress'>,
 ): Promise<SeededOrganization[]> {
-  let tenths = 0;
-  return seedDatabase(databaseUrl, {
-    ...options,
-    onProgress(done, total) {
-      const reached = Math.floor((done / total) * 10);
-      if (reached <= tenths) return;
-      tenths = reached;
-      console.error(`Seeded ${done} of ${total} purchases.`);
-    },
-  });
+  const progress = createProgress('purchases', options.organizations * options.purchases);
+  return seedDatabase(databaseUrl, { ...options, onProgress: progress.update }).finally(
+    progress.end,
+  );
 }
