@@ -31,7 +31,7 @@ import {
   changesIn,
   noRetention,
   type PublishedLog,
-  readPublished,
+  readFiles,
   recoverPublished,
   retainedLogs,
 } from './log-files.ts';
@@ -95,7 +95,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       logs.delete(id);
       if (before === undefined) unchecked.add(id);
       const directory = directoryOf(id);
-      const current = readPublished(directory);
+      const current = readFiles(directory);
       if (current === null && before !== undefined)
         throw new DamagedFilesError('CURRENT is missing');
       if (current === null) return;

@@ -97,7 +97,7 @@ export type PublishedLog = {
 };
 
 /** Null if nothing is published, or in another layout. Throws DamagedFilesError if CURRENT is invalid. */
-export function readPublished(directory: string): Current | null {
+export function readFiles(directory: string): Current | null {
   try {
     return readCurrent(directory, layoutVersion);
   } catch (error) {

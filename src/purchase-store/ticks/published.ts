@@ -21,7 +21,7 @@ import type { TickFile, TickWatermark } from './published-tick.ts';
  * | `source` is not that of the request                | Postgres serves it                             |
  * | base or log are missing, and CURRENT is the same   | they are damaged                               |
  * | base or log are missing, and CURRENT is another    | the worker has replaced them: read again       |
- * | the log ends before `logEnd`, or differs from its checksums | it is damaged (`DamagedLogError`)     |
+ * | the log ends before `logEnd`, or checksums differ  | it is damaged (`DamagedLogError`)              |
  */
 export type Published = {
   /** The content of CURRENT. */
