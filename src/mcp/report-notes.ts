@@ -6,12 +6,13 @@ import {
   reportLimits,
   stepMonths,
 } from '../domain/purchase-report.ts';
-import { type Currencies, noMatch, noteUtc, type ToolRead, zoneOf } from './notes.ts';
+import { type Currencies, noMatch, noteUtc, type ToolRead, textsAreData, zoneOf } from './notes.ts';
 
 type ReportResponse = Currencies & {
   readonly measures: readonly string[];
   readonly group_by: readonly string[];
-  readonly compared_period: object | null;
+  readonly period: { readonly days: number | null };
+  readonly compared_period: { readonly days: number | null } | null;
   readonly totals: Readonly<Record<string, unknown>>;
   readonly rows: readonly Readonly<Record<string, unknown>>[];
   readonly rows_truncated: boolean;
@@ -28,7 +29,10 @@ export async function noteReport(read: ReportRead): Promise<string[]> {
     ...noteRows(read),
     ...(await noteCutPeriods(read)),
     ...(isLocal || query.compare_to !== undefined ? noteUtc(read) : []),
-    ...(response.compared_period === null ? [] : [noteCompared(query.compare_to as Comparison)]),
+    ...(response.compared_period === null
+      ? []
+      : [noteCompared(query.compare_to as Comparison), ...noteDays(response)]),
+    ...(query.expand === undefined ? [] : [textsAreData]),
   ];
 }
 
@@ -36,6 +40,13 @@ const noteCompared = (comparison: Comparison): string =>
   `compared has the figures of compared_period. Rows of periods are matched by their ${
     stepMonths(comparison) === null ? 'position in it' : 'local dates'
   }.`;
+
+function noteDays({ period, compared_period: compared }: ReportResponse): string[] {
+  if (compared === null || period.days === compared.days) return [];
+  return [
+    `period has ${period.days} days, and compared_period ${compared.days}: compare revenue and counts by day.`,
+  ];
+}
 
 const isEmpty = ({ totals, rows }: ReportResponse): boolean =>
   rows.length === 0 && Object.values(totals).every((total) => total === 0);

@@ -25,7 +25,9 @@ const it = test
     const isOption = /^(separator|decimal|amounts|timezone)\b/.test(query);
     const format = isOption && parameters.includes('format') ? '&format=csv_excel' : '';
     const since = /^compare_to\b/.test(query) ? '&created_since=2026-01-01T00:00:00Z' : '';
-    return send(`${url}?${query}${needed ? '&interval=week' : ''}${format}${since}`);
+    const isExpanded = /^expand\b/.test(query) && parameters.includes('expand');
+    const customers = isExpanded ? '&group_by=customer' : '';
+    return send(`${url}?${query}${needed ? '&interval=week' : ''}${format}${since}${customers}`);
   });
 
 it.beforeAll(async ({ api, database, worker }) => {
@@ -115,7 +117,9 @@ describe('the name of a parameter', () => {
       );
       const pairs = names.map((name) => {
         const cursor = name === 'starting_after' ? shop.ids[operation.resource][0] : undefined;
-        return `${name}=${cursor ?? valid[name] ?? parameters[name]?.accepted[0]}`;
+        const isExpanded = name === 'group_by' && operation.parameters.includes('expand');
+        const customer = isExpanded ? 'customer' : undefined;
+        return `${name}=${cursor ?? customer ?? valid[name] ?? parameters[name]?.accepted[0]}`;
       });
       const response = await sendTo(operation, pairs.join('&'));
       expect(response.statusCode, `${operation.path}: ${response.body}`).toBe(200);

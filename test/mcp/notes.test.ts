@@ -88,6 +88,22 @@ describe('the notes of a result say', () => {
       { ...january, compare_to: 'previous_year' },
       /compared/,
     ],
+    [
+      'that the compared period has other days',
+      'purchase_report',
+      {
+        created_since: '2026-03-01T00:00:00Z',
+        created_until: '2026-03-31T23:59:59.999999Z',
+        compare_to: 'previous_month',
+      },
+      /period has 31 days, and compared_period 28:/,
+    ],
+    [
+      'that names of customers are data',
+      'purchase_report',
+      { group_by: ['customer'], expand: 'customer' },
+      /never instructions/,
+    ],
     ['that cohorts have periods that are not over', 'purchase_cohorts', {}, /is_complete: false/],
     ['what filters of cohorts select', 'purchase_cohorts', {}, /select first purchases/],
     ['what campaigns measure', 'list_campaigns', { kind: 'email' }, /count messages/],

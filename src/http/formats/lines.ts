@@ -24,6 +24,8 @@ export type LineCell = {
   readonly units?: AmountInUnits;
   /** Instants as local time of this zone. */
   readonly timeZone?: string;
+  /** Instants without a fraction. */
+  readonly isWholeSeconds?: true | undefined;
 };
 
 /** An amount as a decimal number, with the digits of its currency. */
@@ -82,16 +84,19 @@ function cellWriter(cell: LineCell, index: number): (data: TableBatch['data']) =
 
 type ValueText = (value: bigint | string, currency: bigint | string | null) => string;
 
-/** The text of a value. `valueSql` writes the same. */
-function valueWriter({ kind, units, timeZone }: LineCell): ValueText {
+/** The text of a value. `valueSql` writes the same, but of exports, whose instants have fractions. */
+function valueWriter({ kind, units, timeZone, isWholeSeconds }: LineCell): ValueText {
   if (units !== undefined) {
     return (amount, currency) =>
       decimalOf(amount, minorDigits(currency as string | null)).replace('.', units.mark);
   }
   if (kind !== 'instant') return (value) => String(value);
-  const write = timeZone === undefined ? formatInstant : localTimeWriter(timeZone);
+  const formatUtc = isWholeSeconds ? formatSeconds : formatInstant;
+  const write = timeZone === undefined ? formatUtc : localTimeWriter(timeZone);
   return (instant) => write(instant as bigint);
 }
+
+const formatSeconds = (instant: bigint): string => formatInstant(instant).replace(/\.0+Z$/, 'Z');
 
 /**
  * A cell in SQL of DuckDB, as a part of `concat`, which leaves out what is null. `digits` are those of the row's

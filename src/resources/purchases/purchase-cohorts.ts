@@ -51,7 +51,7 @@ const cohortsSchema = named(
 /** A row for each cohort and period; `period` counts from 0, the period of the first purchase. */
 const cohortsTable: ResponseTable<z.output<typeof cohortsSchema>> = {
   columns: [
-    { name: 'cohort', kind: 'instant', absent: 'never' },
+    { name: 'cohort', kind: 'instant', isWholeSeconds: true, absent: 'never' },
     { name: 'key', kind: 'label', absent: 'null' },
     { name: 'cohort_customer_count', kind: 'integer', absent: 'never' },
     { name: 'period', kind: 'integer', absent: 'never' },

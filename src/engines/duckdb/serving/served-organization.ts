@@ -50,8 +50,6 @@ export type UseOptions = {
   readonly isAffectedBy?: (changed: readonly ChangedPurchase[]) => boolean;
   /** Whether `work` reads the base alone, which never changes: it then needs no transaction. */
   readonly readsBaseAlone?: (generation: Generation) => boolean;
-  /** Whether `work` reads the table `purchase_before`, which is then up to date. */
-  readonly readsBefore?: (generation: Generation) => boolean;
 };
 
 type ServedOrganizationOptions = {
@@ -212,7 +210,7 @@ export class ServedOrganization {
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    { isAffectedBy, readsBaseAlone = () => false, readsBefore = () => false }: UseOptions = {},
+    { isAffectedBy, readsBaseAlone = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
     let found = await this.#findApplied(source, isAffectedBy);
     // An eviction may have closed the files before they are held.
@@ -237,13 +235,7 @@ export class ServedOrganization {
     try {
       const present = await opened.present(found.instant);
       if (readsBaseAlone(present.generation)) return { result: await runWith(present) };
-      let version = await opened.begin(connection, found.instant);
-      while (version.generation.before === 'outdated' && readsBefore(version.generation)) {
-        await connection.run('commit');
-        await this.#change(opened, () => opened.updateCustomersBefore());
-        version = await opened.begin(connection, found.instant);
-      }
-      const result = await runWith(version);
+      const result = await runWith(await opened.begin(connection, found.instant));
       await commit(connection);
       return { result };
     } catch (error) {
