@@ -1,6 +1,7 @@
 import sql, { join, type RawValue, raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../domain/instant.ts';
 import { microsecondsOf } from './instants.ts';
+import { containsText, hasGramsOf } from './search.ts';
 
 /** The sort key of a list. Key and id are both descending. */
 export type KeysetOrder = {
@@ -235,18 +236,4 @@ function positionValue({ type }: KeysetOrder, position: bigint): Sql {
   return type === 'timestamptz'
     ? sql`${formatInstant(position)}::timestamptz`
     : sql`${position}::bigint`;
-}
-
-/**
- * Whether a row's `search_text` contains the text, ignoring case and accents. A text of only white
- * space, or of U+001F, which separates fields, matches no row. The planner computes this second
- * condition once.
- */
-function containsText(text: string): Sql {
-  return sql`(search_text like search_pattern(${text}) and search_form(${text}) ~ '[^\\s\\x1f]')`;
-}
-
-/** An index condition: true of every row that contains the text, and of few others. */
-function hasGramsOf(text: string): Sql {
-  return sql`search_grams(search_text) @@ search_gram_query(${text})`;
 }

@@ -1,4 +1,3 @@
-import type { DatabaseError } from 'pg';
 import { type Connection, type Database, withSnapshot } from '../../connection/pool.ts';
 import { failureText } from '../failure-text.ts';
 import {
@@ -20,6 +19,7 @@ import {
   checkPartitions,
   checkRelations,
   checkTable,
+  failureAdvice,
   findTable,
   readRelations,
 } from './sources.ts';
@@ -227,28 +227,4 @@ async function readRows(
     ...(await checkStoredRows(connection, mapping, view, organizations, role)),
   );
   return summary;
-}
-
-async function failureAdvice(
-  connection: Connection,
-  view: MappedView,
-  { code, message }: DatabaseError,
-): Promise<string> {
-  if (code === '42501') {
-    const table = /permission denied for (?:table|view) (\S+)/.exec(message)?.[1];
-    // The message has no schema.
-    const read = (await readRelations(connection)).find(
-      (relation) => relation.view === view && relation.name.endsWith(`.${table}`),
-    );
-    const { rows } = await connection.query<{ owner: string }>(
-      'select relowner::regrole::text as owner from pg_class where oid = to_regclass($1)',
-      [view],
-    );
-    return `grant select on ${read?.name ?? table ?? '…'} to ${rows[0]?.owner ?? '…'};`;
-  }
-  if (code === '42P22') {
-    return '… collate "C" as customer_external_id   -- the collation of external_id of mapped_customers';
-  }
-  if (code === '22012') return 'nullif(divisor, 0)';
-  return `select * from ${view};   -- fails too, and says with which value: correct the expression`;
 }
