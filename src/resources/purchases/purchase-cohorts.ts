@@ -84,7 +84,7 @@ export const purchaseCohorts: ResourceRoutes = () => [
     description:
       'Whether customers come back. Filters other than `status` select first purchases only. ' +
       'Retention is the `customer_count` of a period divided by that of its cohort. Periods with ' +
-      '`is_complete: false` are not over.',
+      '`is_complete: false` are not over. Customers of periods do not add up, because one may buy in several.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseCohortsParameters,

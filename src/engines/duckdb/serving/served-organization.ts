@@ -19,8 +19,7 @@ import {
 } from '../../../purchase-store/format/current.ts';
 import { layoutVersion } from '../../../purchase-store/format/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
-import { publishedLogEnd } from '../../../purchase-store/ticks/log-end.ts';
-import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
+import { publishedLogEnd, servedSourceOf } from '../../../purchase-store/ticks/published.ts';
 import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import type { CachedLists, ListCache } from '../list/list-cache.ts';

@@ -1,23 +1,12 @@
-import { endOfPeriodAt, type WeekStart } from '../../domain/period.ts';
-import { labelDimensions } from '../../domain/purchase-query.ts';
+import { endOfPeriodAt, type WeekStart } from '../domain/period.ts';
+import { labelDimensions } from '../domain/purchase-query.ts';
 import {
   type Comparison,
   isPeriodDimension,
   reportLimits,
   stepMonths,
-} from '../../domain/purchase-report.ts';
-import {
-  type Currencies,
-  noMatch,
-  noteCurrency,
-  noteFilters,
-  noteInstant,
-  noteStatuses,
-  noteUtc,
-  type ToolRead,
-  textsAreData,
-  zoneOf,
-} from './notes.ts';
+} from '../domain/purchase-report.ts';
+import { type Currencies, noMatch, noteUtc, type ToolRead, textsAreData, zoneOf } from './notes.ts';
 
 type ReportResponse = Currencies & {
   readonly measures: readonly string[];
@@ -36,13 +25,9 @@ export async function noteReport(read: ReportRead): Promise<string[]> {
     (name) => isPeriodDimension(name) || /^(weekday|hour)/.test(name),
   );
   return [
-    ...noteInstant(read),
-    noteStatuses(read),
-    ...noteCurrency(read),
     ...(isEmpty(response) ? [noMatch] : []),
     ...noteRows(read),
     ...(await noteCutPeriods(read)),
-    ...(await noteFilters(read)),
     ...(isLocal || query.compare_to !== undefined ? noteUtc(read) : []),
     ...(response.compared_period === null
       ? []
