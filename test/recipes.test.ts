@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -157,6 +157,22 @@ describe('the recipes', () => {
     expect(stdout).toBe(`${purchases} purchases, ${cents} cents\n`);
   });
 
+  it('for Java works as printed', { tags: ['slow'] }, async ({ newDirectory, skip }) => {
+    const hasJava = await run('java', ['-version']).then(
+      () => true,
+      () => false,
+    );
+    if (!hasJava) skip();
+    const program = join(newDirectory, 'SalesReport.java');
+    await writeFile(program, withOrigin(await fileOf('SalesReport.java')));
+    const options = { cwd: newDirectory, env: { ...process.env, KEY: secret } };
+    const { stdout } = await run('java', [program], options);
+    expect(stdout).toContain(`\r\n,${paidCents},BRL,false\r\n`);
+    expect(stdout).toMatch(/^422 \{.*"param":"group_by"/m);
+    const file = await readFile(join(newDirectory, 'purchases.csv'), 'utf8');
+    expect(file.trimEnd().split('\r\n')).toHaveLength(1 + purchases / 2);
+  });
+
   it.for(['copy.mjs', 'copy.py'])(
     'for a copy that follows changes works as printed: %s',
     { tags: ['slow'] },
@@ -214,7 +230,7 @@ describe('the recipes', () => {
       Array.from({ length: 2 * Math.floor(purchases / 2) - 1 }, (_, index) => {
         const [value, day] = [index + 2, dayOf(index + 2).slice(0, 10)];
         const amounts = value % 2 === 0 ? `1,1,${value},${value}` : '0,0,0,0';
-        return `${day}T03:00:00.000000Z,,${amounts},BRL,false,true`;
+        return `${day}T03:00:00Z,,${amounts},BRL,false,true`;
       }),
     );
   });
@@ -258,7 +274,7 @@ describe('the recipes', () => {
     expect(response.headers['x-has-more']).toBe('false');
     const [names = '', ...rows] = response.body.trim().split('\r\n');
     expect(names.split(',')).toEqual(
-      expect.arrayContaining(['day', 'revenue_in_cents', 'purchase_count']),
+      expect.arrayContaining(['starts_at', 'revenue_in_cents', 'purchase_count']),
     );
     expect(rows).toHaveLength(48);
   });

@@ -1,6 +1,6 @@
 /** A question over HTTP. */
 export type HttpQuestion = {
-  /** Below /v1/purchases. */
+  /** Below /v1. */
   readonly path: string;
   /** How many days before the end of the demo data a range begins; all purchases if undefined. */
   readonly days?: number;
@@ -11,40 +11,51 @@ const withCustomers = `${sums},customer_count`;
 
 /** Each kind of question. */
 export const httpQuestions: Readonly<Record<string, HttpQuestion>> = {
-  totals: { path: '/stats?' },
-  'totals of 30 days, paid': { path: '/stats?status=paid', days: 30 },
-  'ranking by campaign': { path: '/stats?group_by=utm_campaign' },
-  'ranking by source, paid': { path: '/stats?group_by=utm_source&status=paid' },
-  'paid, 30 days by campaign': { path: '/stats?group_by=utm_campaign&status=paid', days: 30 },
-  'weekly series': { path: '/timeseries?interval=week' },
-  'monthly series of Berlin': { path: '/timeseries?interval=month&timezone=Europe/Berlin' },
-  '30 days by day': { path: '/timeseries?interval=day', days: 30 },
+  totals: { path: '/purchases/stats?' },
+  'totals of 30 days, paid': { path: '/purchases/stats?status=paid', days: 30 },
+  'ranking by campaign': { path: '/purchases/stats?group_by=utm_campaign' },
+  'ranking by source, paid': { path: '/purchases/stats?group_by=utm_source&status=paid' },
+  'paid, 30 days by campaign': {
+    path: '/purchases/stats?group_by=utm_campaign&status=paid',
+    days: 30,
+  },
+  'weekly series': { path: '/purchases/timeseries?interval=week' },
+  'monthly series of Berlin': {
+    path: '/purchases/timeseries?interval=month&timezone=Europe/Berlin',
+  },
+  '30 days by day': { path: '/purchases/timeseries?interval=day', days: 30 },
   'a year by month and source': {
-    path: '/timeseries?interval=month&group_by=utm_source',
+    path: '/purchases/timeseries?interval=month&group_by=utm_source',
     days: 365,
   },
-  'report by platform': { path: `/report?${sums}&group_by=platform` },
+  'report by platform': { path: `/purchases/report?${sums}&group_by=platform` },
   'three dimensions, with customers': {
-    path: `/report?${withCustomers}&group_by=utm_source,platform,status&limit=1000`,
+    path: `/purchases/report?${withCustomers}&group_by=utm_source,platform,status&limit=1000`,
   },
   'week by campaign, with customers': {
-    path: `/report?${withCustomers}&group_by=week,utm_campaign&limit=1000`,
+    path: `/purchases/report?${withCustomers}&group_by=week,utm_campaign&limit=1000`,
   },
   'new and returning by campaign, a year': {
-    path: `/report?${sums},new_customer_count,returning_customer_count&group_by=utm_campaign`,
+    path: `/purchases/report?${sums},new_customer_count,returning_customer_count&group_by=utm_campaign`,
     days: 365,
   },
   'a month by campaign, compared': {
-    path: `/report?${sums}&group_by=utm_campaign&compare_to=previous_period`,
+    path: `/purchases/report?${sums}&group_by=utm_campaign&compare_to=previous_period`,
     days: 30,
   },
-  'the best 100 customers': { path: `/report?${sums}&group_by=customer` },
-  'monthly cohorts, paid, a year': { path: '/cohorts?status=paid', days: 365 },
+  'the best 100 customers': { path: `/purchases/report?${sums}&group_by=customer` },
+  'the best 100 customers, with names': {
+    path: `/purchases/report?${sums}&group_by=customer&expand=customer`,
+  },
+  'customers who bought twice, not for ninety days': {
+    path: '/customers?total_orders_min=2&total_orders_max=2&last_purchase_until=2025-10-03T00:00:00Z',
+  },
+  'monthly cohorts, paid, a year': { path: '/purchases/cohorts?status=paid', days: 365 },
 };
 
 export const listQuestions: Readonly<Record<string, HttpQuestion>> = {
-  'first page of 30 days': { path: '?limit=25', days: 30 },
-  'first page, paid, until a bound': { path: '?limit=25&status=paid' },
+  'first page of 30 days': { path: '/purchases?limit=25', days: 30 },
+  'first page, paid, until a bound': { path: '/purchases?limit=25&status=paid' },
 };
 
 /** Demo data end on 1 January 2026. */
@@ -61,6 +72,6 @@ export function createPaths(): (question: HttpQuestion) => string {
       days === undefined
         ? ''
         : `&created_since=${new Date(end - days * dayMs - asked).toISOString()}`;
-    return `/v1/purchases${path}${since}&created_until=${until}`;
+    return `/v1${path}${since}&created_until=${until}`;
   };
 }

@@ -53,6 +53,17 @@ export async function comparedPeriod(
   return clamp({ since: movedSince, until: isEmpty ? movedSince - 1n : movedUntil });
 }
 
+/** The local time between both bounds in days, rounded up: 20 of 1 to 20 November until 14:05. */
+export async function localDays(
+  { since, until }: Bounds,
+  timeZone: string | undefined,
+): Promise<number> {
+  if (since > until) return 0;
+  const length = (await localTime(timeZone, until)) - (await localTime(timeZone, since)) + 1n;
+  // Clocks that go back may show an earlier time at the end.
+  return length <= 0n ? 1 : Number((length + day - 1n) / day);
+}
+
 /** Local time as microseconds: an instant and its offset. */
 const localTime = async (timeZone: string | undefined, instant: bigint): Promise<bigint> =>
   instant + (await offsetAt(timeZone, instant));

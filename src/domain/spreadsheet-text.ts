@@ -8,9 +8,9 @@ const noBreakSpaces = '\u00a0\u202f';
 
 /** Also with marks of groups of digits and of decimals, which differ by country. */
 const numbers = [
-  // Zeros before a number are lost, and so are digits after the 15th.
+  // Zeros before a number are lost. More than 11 digits are shown as 4.5E+12, and those after the 15th are lost.
   '0[0-9]+',
-  '[0-9]{16,}',
+  '[0-9]{12,}',
   '[0-9]+[.,]',
   '[0-9]*(?:[.,][0-9]+)+',
   String.raw`[0-9]{1,3}(?:[ \x27’${noBreakSpaces}][0-9]{3})+(?:[.,][0-9]+)?`,
@@ -41,7 +41,7 @@ const changed = [...numbers, ...dates, 'true', 'false'].join('|');
 
 /**
  * Text that a spreadsheet does not keep: it evaluates a formula, or shows another number, date or time. A
- * plain integer of at most 15 digits stays as it is.
+ * plain integer of at most 11 digits stays as it is.
  */
 export const changedTextPattern = `^(?:${formula}|[ ${noBreakSpaces}]*(?:${changed})[ ${noBreakSpaces}]*$)`;
 

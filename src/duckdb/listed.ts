@@ -9,10 +9,10 @@ import type { Shortcuts } from './shortcuts.ts';
  * processor time instead of 170.
  */
 export const listed = (
-  values: readonly (bigint | string)[],
-  type: 'bigint' | 'varchar',
+  values: readonly (bigint | number | string)[],
+  type: 'bigint' | 'integer' | 'varchar',
   { maxConstants }: Pick<Shortcuts, 'maxConstants'>,
 ): Sql =>
   values.length <= maxConstants
-    ? join(values)
+    ? join(values.map((value) => sql`${value}::${raw(type)}`))
     : sql`select unnest(${listValue([...values])}::${raw(type)}[])`;

@@ -29,8 +29,6 @@ export const shortcutSettings = {
   maxBitmapBytes: upTo(64 * 2 ** 20),
   /** They are at most so many for each purchase: hashing the customers of sparse groups takes less time. */
   maxBitsPerPurchase: upTo(256),
-  /** So many purchases of customers with changes are kept as the base has them, instead of an anti join. */
-  maxPurchasesBefore: { usual: 300_000, off: 0, forced: 2 ** 40 },
   /** The base tells the first purchases of reports and cohorts, instead of a join with them. */
   minPurchasesForStoredFirsts: from(0),
   /** Reports of more groups, and customers counted in groups, are refused. A refusal is never forced. */
@@ -63,6 +61,8 @@ export const shortcutSettings = {
   /** JavaScript decodes the changes of a log, instead of DuckDB: up to so many lines and bytes. */
   maxLinesOneByOne: upTo(2_000),
   maxBytesOneByOne: upTo(2 ** 19),
+  /** An index in memory has the keys of so many customers, instead of a statement for each batch. */
+  maxIndexedCustomers: upTo(2_000_000),
   /** So many values of a condition are constants, instead of one list. */
   maxConstants: upTo(500),
 

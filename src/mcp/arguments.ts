@@ -41,10 +41,18 @@ export function readArguments(tool: Tool, given: Readonly<Record<string, unknown
     if (/_(since|until)$/.test(name)) requireOffset(name, String(text));
   }
   const parsed = readParameters(route.query, query) as Readonly<Record<string, unknown>>;
-  requireOrder(parsed, 'created_since', 'created_until');
-  requireOrder(parsed, 'min_value_in_cents', 'max_value_in_cents');
+  for (const [lower, upper] of bounds) requireOrder(parsed, lower, upper);
   return { route, given: { path, query }, query: parsed };
 }
+
+const bounds = [
+  ['created_since', 'created_until'],
+  ['min_value_in_cents', 'max_value_in_cents'],
+  ['total_orders_min', 'total_orders_max'],
+  ['total_spent_min_in_cents', 'total_spent_max_in_cents'],
+  ['first_purchase_since', 'first_purchase_until'],
+  ['last_purchase_since', 'last_purchase_until'],
+] as const;
 
 /** An error whose message says what to write instead. */
 export class ArgumentError extends ApiError {

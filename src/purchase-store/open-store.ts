@@ -13,7 +13,6 @@ import {
   type Delta,
   emptyBase,
   type ReplayedPart,
-  updateCustomersBefore,
 } from './delta/delta.ts';
 import { loadSavedDelta, type SavedDelta, writeSavedDelta } from './delta/saved-delta.ts';
 import type { Current } from './format/current.ts';
@@ -92,7 +91,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   save(connection: DuckDBConnection): Promise<void>;
   /**
    * Finds the batches up to the tick `published`, which the caller has read before, so the log has them up to
-   * `logEnd` (ticks/log-end.ts).
+   * `logEnd` (ticks/published.ts).
    */
   findPending(published: number, logEnd?: number): PendingBatches | null;
   /**
@@ -106,14 +105,6 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
     pending: PendingBatches,
     beforeCommit?: () => Promise<void>,
   ): Promise<Applied>;
-  /**
-   * Updates the table `purchase_before` (delta/customers-before.ts), and returns the number of its purchases; null
-   * if there would be too many. After a failure, the store must be opened again.
-   */
-  updateCustomersBefore(
-    connection: DuckDBConnection,
-    beforeCommit: () => Promise<void>,
-  ): Promise<number | null>;
   close(connection: DuckDBConnection): Promise<void>;
 };
 
@@ -251,9 +242,6 @@ function createStore<Content, Files extends NamedFiles>(
       part = { position: end, lines: part.lines + lines, records: part.records + records };
       return applied;
     },
-
-    updateCustomersBefore: (connection, beforeCommit) =>
-      updateCustomersBefore(connection, delta, beforeCommit),
 
     async close(connection) {
       try {

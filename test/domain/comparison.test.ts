@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { comparedPeriod } from '../../src/domain/comparison.ts';
+import { comparedPeriod, localDays } from '../../src/domain/comparison.ts';
 import { earliestInstant, formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { type Comparison, comparisons } from '../../src/domain/purchase-report.ts';
 
@@ -383,4 +383,28 @@ it('a previous period of any other length touches, and has the same length', asy
       expect(found).toEqual({ since: since - length - 1n, until: since - 1n });
     }),
   );
+});
+
+describe('the number of local days', () => {
+  const daysOf = (zone: string, since: string, until: string) =>
+    localDays({ since: micros(since), until: micros(until) }, zone === 'UTC' ? undefined : zone);
+
+  it('is the local time between the bounds, rounded up', async () => {
+    for (const [zone, since, until, days] of [
+      ['UTC', '2026-02-01T00:00:00Z', `2026-02-28T23:59:59${last}`, 28],
+      ['UTC', '2026-11-01T00:00:00Z', '2026-11-20T14:05:00Z', 20],
+      // The first instant of the next day is a part of it.
+      ['UTC', '2026-11-01T00:00:00Z', '2026-11-08T00:00:00Z', 8],
+      ['UTC', '2026-11-01T22:00:00Z', '2026-11-02T01:00:00Z', 1],
+      ['UTC', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 1],
+      ['UTC', '2026-11-02T00:00:00Z', '2026-11-01T00:00:00Z', 0],
+      // A day of 23 hours, and one of 25.
+      ['Europe/Berlin', '2026-03-28T23:00:00Z', `2026-03-29T21:59:59${last}`, 1],
+      ['Europe/Berlin', '2026-10-24T22:00:00Z', `2026-10-25T22:59:59${last}`, 1],
+      // Clocks go back.
+      ['Europe/Berlin', '2026-10-25T00:50:00Z', '2026-10-25T01:10:00Z', 1],
+    ] as const) {
+      expect(await daysOf(zone, since, until), `${since} ${until}`).toBe(days);
+    }
+  });
 });

@@ -6,7 +6,8 @@ const noNumbers = [
   ...['Infinity', 'null', 'true', '%205', '5%20', '5%0A', '5%00', '1_000', 'R$1', '%EF%BC%95'],
   ...['%D9%A5', '9223372036854775808', '18446744073709551616', '9'.repeat(400)],
 ];
-const cents: Values = {
+/** Up to the maximum of a bigint. */
+const whole: Values = {
   accepted: ['0', '1', '007', '9007199254740993', '9223372036854775807'],
   refused: noNumbers,
 };
@@ -68,8 +69,8 @@ export const parameters: Readonly<Record<string, Values>> = {
   // `purchase-changes.test.ts` has the cursors of the change feed.
   cursor: { accepted: [], refused: [''] },
   group_limit: { accepted: ['1', '10', '50'], refused: [...noNumbers, '0', '51'] },
-  min_value_in_cents: cents,
-  max_value_in_cents: cents,
+  min_value_in_cents: whole,
+  max_value_in_cents: whole,
   status: {
     accepted: [
       ...['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'],
@@ -119,6 +120,7 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: ['previous_period', 'previous_month', 'previous_year', 'previous_year_weekdays'],
     refused: ['', 'previous', 'previous_week', 'previous_year,previous_month', 'toString'],
   },
+  expand: { accepted: ['customer'], refused: ['', 'customers', 'customer,customer', 'toString'] },
   timezone: {
     accepted: ['UTC', 'Etc%2FUTC', 'Etc/GMT+3', 'Etc/GMT%2B3', 'America/Sao_Paulo', 'brazil/east'],
     refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],
@@ -144,6 +146,14 @@ export const parameters: Readonly<Record<string, Values>> = {
   created_since: dates,
   created_until: dates,
   updated_since: dates,
+  total_orders_min: whole,
+  total_orders_max: whole,
+  total_spent_min_in_cents: whole,
+  total_spent_max_in_cents: whole,
+  first_purchase_since: dates,
+  first_purchase_until: dates,
+  last_purchase_since: dates,
+  last_purchase_until: dates,
   email: { accepted: ['a@b.example', '%25', 'a+b@c.example'], refused: ['', 'a%00b'] },
   phone: {
     accepted: ['123', '1'.repeat(32), '%2B55%20(11)%201'],

@@ -58,8 +58,8 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
       '{"object":"purchase_report","timezone":"America/Sao_Paulo",' +
         '"measures":["revenue_in_cents","customer_count","new_customer_count"],' +
         '"group_by":["utm_source"],' +
-        '"period":{"since":"2026-02-01T00:00:00.000000Z","until":"2026-02-28T23:59:59.999999Z"},' +
-        '"compared_period":{"since":"2026-01-01T00:00:00.000000Z","until":"2026-01-28T23:59:59.999999Z"},' +
+        '"period":{"since":"2026-02-01T00:00:00.000000Z","until":"2026-02-28T23:59:59.999999Z","days":28},' +
+        '"compared_period":{"since":"2026-01-01T00:00:00.000000Z","until":"2026-01-28T23:59:59.999999Z","days":28},' +
         '"currency":"BRL","mixed_currencies":false,' +
         '"totals":{"revenue_in_cents":251,"customer_count":2,"new_customer_count":1,' +
         '"compared":{"revenue_in_cents":100,"customer_count":1,"new_customer_count":1}},' +
@@ -100,7 +100,7 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
       timezone: 'UTC',
       measures: Object.keys(totals),
       group_by: [],
-      period: { since: null, until: null },
+      period: { since: null, until: null, days: null },
       compared_period: null,
       currency: 'BRL',
       mixed_currencies: false,
@@ -186,10 +186,10 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
     expect(csv.body.split('\r\n')).toEqual([
       'cohort,key,cohort_customer_count,period,customer_count,purchase_count,revenue_in_cents,' +
         'is_complete,currency,mixed_currencies',
-      '2026-01-01T00:00:00.000000Z,google,1,0,1,1,100,true,BRL,false',
-      '2026-01-01T00:00:00.000000Z,google,1,1,1,1,50,true,BRL,false',
-      '2026-02-01T00:00:00.000000Z,,1,0,1,1,201,true,BRL,false',
-      '2026-02-01T00:00:00.000000Z,,1,1,0,0,0,true,BRL,false',
+      '2026-01-01T00:00:00Z,google,1,0,1,1,100,true,BRL,false',
+      '2026-01-01T00:00:00Z,google,1,1,1,1,50,true,BRL,false',
+      '2026-02-01T00:00:00Z,,1,0,1,1,201,true,BRL,false',
+      '2026-02-01T00:00:00Z,,1,1,0,0,0,true,BRL,false',
       '',
     ]);
   });

@@ -128,12 +128,12 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     expect(csv.headers['x-has-more']).toBe('false');
     expect(csv.body.split('\r\n')).toEqual([
       'starts_at,key,purchase_count,customer_count,revenue_in_cents,average_ticket_in_cents,currency,mixed_currencies,is_complete',
-      '2026-03-01T00:00:00.000000Z,popup,2,2,301,151,BRL,false,true',
-      '2026-04-01T00:00:00.000000Z,popup,0,0,0,0,BRL,false,true',
-      '2026-05-01T00:00:00.000000Z,popup,0,0,0,0,BRL,false,true',
-      '2026-03-01T00:00:00.000000Z,bling,0,0,0,0,BRL,false,true',
-      '2026-04-01T00:00:00.000000Z,bling,0,0,0,0,BRL,false,true',
-      '2026-05-01T00:00:00.000000Z,bling,1,1,50,50,BRL,false,true',
+      '2026-03-01T00:00:00Z,popup,2,2,301,151,BRL,false,true',
+      '2026-04-01T00:00:00Z,popup,0,0,0,0,BRL,false,true',
+      '2026-05-01T00:00:00Z,popup,0,0,0,0,BRL,false,true',
+      '2026-03-01T00:00:00Z,bling,0,0,0,0,BRL,false,true',
+      '2026-04-01T00:00:00Z,bling,0,0,0,0,BRL,false,true',
+      '2026-05-01T00:00:00Z,bling,1,1,50,50,BRL,false,true',
       '',
     ]);
   });

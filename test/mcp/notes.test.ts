@@ -88,9 +88,34 @@ describe('the notes of a result say', () => {
       { ...january, compare_to: 'previous_year' },
       /compared/,
     ],
-    ['that cohorts have periods that are not over', 'purchase_cohorts', {}, /is_complete false/],
+    [
+      'that the compared period has other days',
+      'purchase_report',
+      {
+        created_since: '2026-03-01T00:00:00Z',
+        created_until: '2026-03-31T23:59:59.999999Z',
+        compare_to: 'previous_month',
+      },
+      /period has 31 days, and compared_period 28:/,
+    ],
+    [
+      'that names of customers are data',
+      'purchase_report',
+      { group_by: ['customer'], expand: 'customer' },
+      /never instructions/,
+    ],
+    ['that cohorts have periods that are not over', 'purchase_cohorts', {}, /is_complete: false/],
     ['what filters of cohorts select', 'purchase_cohorts', {}, /select first purchases/],
     ['what campaigns measure', 'list_campaigns', { kind: 'email' }, /count messages/],
+    ['what totals of customers count', 'find_customers', {}, /paid purchases of all time/],
+    ['that no customer is listed', 'find_customers', { q: 'nobody' }, /Nothing matches/],
+    ['that customers of periods do not add up', 'purchase_cohorts', {}, /do not add up/],
+    [
+      'how to read amounts of a list',
+      'list_purchases',
+      {},
+      /smallest unit of the currency of each/,
+    ],
   ])('%s', async ([_what, tool, args, expected], { connect }) => {
     const agent: Agent = await connect({ secret });
     expect(await agent.notes(tool, args)).toMatch(expected);

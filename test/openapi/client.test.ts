@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import openapiTS, { astToString } from 'openapi-typescript';
+import ts from 'typescript';
 import { afterAll, describe, expect, vi } from 'vitest';
 import { seedDatabase } from '../../src/seed/seed-database.ts';
 import { test as it } from '../support/fixtures.ts';
@@ -46,6 +47,12 @@ export async function allPurchases(baseUrl: string, key: string): Promise<compon
 export type Unknown = paths['/v1/orders'];
 `;
 
+/** The program of docs/recipes.md. */
+async function recipe(): Promise<string> {
+  const text = await readFile(join(root, 'docs/recipes.md'), 'utf8');
+  return /\n## Generated clients\n\nRun in the tests.*?```ts\n(.*?)```/s.exec(text)?.[1] ?? '';
+}
+
 describe('a TypeScript client generated from the OpenAPI document', () => {
   let baseUrl: string;
   let secret: string;
@@ -73,6 +80,7 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
     const source = await openapiTS((await api.get('/openapi.json')).body);
     await writeFile(join(directory, 'api.ts'), astToString(source));
     await writeFile(join(directory, 'program.ts'), program);
+    await writeFile(join(directory, 'recipe.ts'), await recipe());
     const options = {
       compilerOptions: {
         strict: true,
@@ -82,11 +90,12 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
         moduleResolution: 'nodenext',
         allowImportingTsExtensions: true,
         skipLibCheck: true,
-        types: [],
+        types: ['node'],
+        typeRoots: [join(root, 'node_modules/@types')],
         lib: ['es2023', 'dom'],
         paths: { 'openapi-fetch': [join(root, 'node_modules/openapi-fetch/dist/index.d.mts')] },
       },
-      files: ['api.ts', 'program.ts'],
+      files: ['api.ts', 'program.ts', 'recipe.ts'],
     };
     await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(options));
     await writeFile(join(directory, 'package.json'), '{"type":"module"}');
@@ -115,5 +124,29 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
       stats.revenue_in_cents,
     );
     expect(revenue.length).toBeGreaterThan(1);
+  });
+
+  it('runs the recipe', { tags: ['slow'] }, async ({ directory, api }) => {
+    const url = pathToFileURL(join(root, 'node_modules/openapi-fetch/dist/index.mjs')).href;
+    const source = (await recipe())
+      .replace("'openapi-fetch'", JSON.stringify(url))
+      .replace('http://127.0.0.1:3000', baseUrl);
+    const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 };
+    const code = ts.transpileModule(source, { compilerOptions }).outputText;
+    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', code], {
+      cwd: directory,
+      env: { ...process.env, KEY: secret },
+    });
+    const path = '/v1/purchases/report?status=paid&group_by=utm_campaign&measures=revenue_in_cents';
+    const { rows } = (await api.get(path, secret)).json();
+    expect(stdout.trim().split('\n')).toEqual([
+      ...rows.map(
+        (row: { utm_campaign: string | null; revenue_in_cents: number }) =>
+          `${row.utm_campaign} ${row.revenue_in_cents}`,
+      ),
+      '422 group_by',
+    ]);
+    const file = await readFile(join(directory, 'purchases.parquet'));
+    expect(file.subarray(0, 4).toString()).toBe('PAR1');
   });
 });

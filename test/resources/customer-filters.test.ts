@@ -34,6 +34,10 @@ describe('the filters of the customer list', () => {
       email: 'Early@Example.com',
       phone: '+55 11 98888-7777',
       is_subscribed: true,
+      total_orders: 2,
+      total_spent_in_cents: 3,
+      first_purchase_date: '2026-01-01T00:00:00Z',
+      last_purchase_date: '2026-02-01T00:00:00.000001Z',
     });
     await add('middle', organizationId, {
       created_at: '2026-01-02T00:00:00Z',
@@ -48,7 +52,10 @@ describe('the filters of the customer list', () => {
       email: 'ÉARLY@example.com',
       phone: 'ext. 88-87-77-7, 0',
       is_subscribed: true,
+      total_orders: 3,
       total_spent_in_cents: 5,
+      first_purchase_date: '2026-01-02T00:00:00Z',
+      last_purchase_date: '2026-03-01T00:00:00Z',
     });
     await add('foreign', otherOrganizationId, {
       created_at: '2026-01-02T00:00:00Z',
@@ -101,6 +108,56 @@ describe('the filters of the customer list', () => {
     ]);
     expect(await matching('updated_since=2026-04-01T00:00:00.000002Z')).toEqual(['early']);
   });
+
+  it('bound the totals inclusively, and dates of purchases only of customers who bought', async ({
+    matching,
+  }) => {
+    const expected = {
+      'total_orders_min=2': ['late', 'early'],
+      'total_orders_max=2': ['middle', 'early'],
+      'total_orders_min=2&total_orders_max=2': ['early'],
+      'total_orders_max=0': ['middle'],
+      'total_spent_min_in_cents=5': ['late', 'middle'],
+      'total_spent_max_in_cents=4': ['early'],
+      'total_spent_min_in_cents=4&total_spent_max_in_cents=4': [],
+      'first_purchase_since=2026-01-02T00:00:00Z': ['late'],
+      'first_purchase_until=2026-01-02T00:00:00Z': ['late', 'early'],
+      'last_purchase_since=2026-02-01T00:00:00.000001Z': ['late', 'early'],
+      'last_purchase_since=2026-02-01T00:00:00.0000011Z': ['late'],
+      'last_purchase_until=2026-02-01T00:00:00.0000019Z': ['early'],
+      'last_purchase_until=2026-02-01T00:00:00Z': [],
+      'total_orders_min=2&last_purchase_until=2026-02-15T00:00:00Z': ['early'],
+      'total_orders_min=1&q=early&last_purchase_until=2026-02-15T00:00:00Z': ['early'],
+      'total_orders_min=3&q=early': ['late'],
+      'is_subscribed=true&total_spent_max_in_cents=3': ['early'],
+    };
+    for (const [query, names] of Object.entries(expected)) {
+      expect(await matching(query), query).toEqual(names);
+    }
+    expect(await matching('total_orders_max=3&sort=total_spent')).toEqual([
+      'late',
+      'middle',
+      'early',
+    ]);
+  });
+
+  it.for(['tag', 'segment'] as const)(
+    'select by totals the customers of a %s',
+    async (relation, { matching }) => {
+      const of = `${relation}_id=${encodeId(relation, relations[relation] as bigint)}`;
+      for (const [query, names] of [
+        [`${of}&total_orders_min=3`, ['late']],
+        [`${of}&last_purchase_until=2026-02-15T00:00:00Z&sort=updated`, ['early']],
+        [`${of}&total_orders_max=0`, []],
+        [
+          `${relation}_id=${encodeId(relation, relations[`foreign ${relation}`] as bigint)}&total_orders_min=0`,
+          [],
+        ],
+      ] as const) {
+        expect(await matching(query), query).toEqual(names);
+      }
+    },
+  );
 
   it('find a whole email address, case-insensitively', async ({ matching }) => {
     expect(await matching('email=EARLY@example.COM')).toEqual(['middle', 'early']);

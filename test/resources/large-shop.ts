@@ -45,6 +45,7 @@ export type PlanNode = {
   readonly 'Node Type': string;
   readonly 'Index Name'?: string;
   readonly 'Index Cond'?: string;
+  readonly 'Heap Fetches'?: number;
   readonly 'Actual Rows': number;
   readonly 'Actual Loops': number;
   readonly 'Rows Removed by Filter'?: number;
@@ -116,14 +117,16 @@ async function explain(database: Database, { text, values }: Statement): Promise
 async function fill(pool: Database, organizationId: bigint): Promise<void> {
   await pool.query(
     `insert into customers
-       (organization_id, created_at, updated_at, name, email, phone, total_spent_in_cents, is_subscribed)
+       (organization_id, created_at, updated_at, name, email, phone, total_spent_in_cents, is_subscribed,
+         total_orders, last_purchase_date)
      select $1, '2024-01-01'::timestamptz + n * interval '10 minutes',
        '2025-01-01'::timestamptz + n * 7919 % 20011 * interval '9 minutes',
        initcap(md5(n::text))
          || case when n % 10 = 0 then ' Silva' when n % 100 = 3 then ' Lima' else ' Souza' end
          || case when n % 4000 = 1 then ' 日本語 a%b --- zq' else '' end,
        'customer' || n || '@mail.example', '+5511' || 900000000 + n * 4409 % 1000003,
-       case when n % 5 = 1 then 0 else 1 + n * 6007 % 15013 end, n % 3 > 0
+       case when n % 5 = 1 then 0 else 1 + n * 6007 % 15013 end, n % 3 > 0,
+       n * 3571 % 4001 % 1000, '2025-01-01'::timestamptz - n * 5437 % 9973 * interval '1 hour'
      from generate_series(1, $2::int) as n`,
     [organizationId, customersEach],
   );

@@ -110,6 +110,48 @@ describe('a filtered list of customers', () => {
   });
 });
 
+describe('a list of customers by their totals', () => {
+  /** The scans of customers by an index, other than by id for the rows of the page. */
+  const scansOf = (nodes: readonly PlanNode[]) =>
+    nodes.filter(({ 'Index Name': index = '' }) => /^customers_by_(?!id_)/.test(index));
+
+  it.each(['', '&sort=updated', '&sort=total_spent'])(
+    'reads no row of the table that does not match%s',
+    async (sort) => {
+      for (const query of [
+        'total_orders_min=998&last_purchase_until=2024-12-01T00:00:00Z',
+        'total_orders_min=2&total_orders_max=2&is_subscribed=true',
+        'total_spent_min_in_cents=15000&total_spent_max_in_cents=15005&last_purchase_since=2024-06-01T00:00:00Z',
+        'first_purchase_since=2024-06-01T00:00:00Z',
+      ]) {
+        const nodes = await shop.planOf(`/v1/customers?${query}${sort}`);
+        expect(kindsOf(nodes)).not.toContain('Seq Scan');
+        const fromTable = nodes.filter((node) => node['Node Type'] !== 'Index Only Scan');
+        expect(scansOf(nodes), query).toHaveLength(1);
+        expect(rowsRead(fromTable), query).toBeLessThanOrEqual(30);
+        expect(scansOf(nodes)[0]?.['Heap Fetches'] ?? 0).toBe(0);
+      }
+    },
+  );
+
+  it('of a group reads its links, and the index of customers if few of the first links match', async () => {
+    for (const [relation, links] of [
+      ['tag', 'customer_tags'],
+      ['segment', 'segment_customers'],
+    ] as const) {
+      const id = encodeId(relation, groups.common.id);
+      const of = `/v1/customers?limit=2&${relation}_id=${id}`;
+      const common = await shop.planOf(`${of}&total_orders_min=500`);
+      expect(indexesOf(common)).toContain(`${links}_by_creation`);
+      expect(scansOf(common)).toEqual([]);
+      expect(rowsRead(common)).toBeLessThanOrEqual(3 * 90);
+      const rare = await shop.planOf(`${of}&total_orders_min=999`);
+      expect(scansOf(rare).map((node) => node['Node Type'])).toEqual(['Index Only Scan']);
+      expect(kindsOf(rare)).not.toContain('Seq Scan');
+    }
+  });
+});
+
 const orders = [
   ['', 'created_at', 'creation'],
   ['sort=updated', 'updated_at', 'update'],

@@ -4,8 +4,8 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { test } from '../support/fixtures.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 
-// A search scans a part of an order, and may then use an index. Its result must equal that of
-// comparing every row. There are more customers than the scan reads.
+// A search, and a filter of a tag's customers by totals, scan a part of an order, and may then use an index.
+// The result must equal that of comparing every row. There are more customers than the scan reads.
 
 const customersEach = 4_000;
 const names = [
@@ -33,12 +33,15 @@ const it = test
   .extend(
     'foundByComparing',
     ({ database, shop }) =>
-      async ({ text, sort, limit, after, isTagged }: Search): Promise<string[]> => {
+      async ({ text, sort, limit, after, isTagged, minOrders, boughtUntil }: Search) => {
         const key = columns[sort];
         const { rows } = await database.pool.query<{ id: bigint }>(
           `select id from customers
-     where organization_id = $1 and search_text || '' like search_pattern($2)
-       and regexp_replace(search_form($2), '[[:space:]\\x1f]', '', 'g') <> ''
+     where organization_id = $1
+       and ($2::text is null or (search_text || '' like search_pattern($2)
+         and regexp_replace(search_form($2), '[[:space:]\\x1f]', '', 'g') <> ''))
+       and ($6::bigint is null or total_orders >= $6)
+       and ($7::timestamptz is null or last_purchase_date <= $7)
        and ($3::bigint is null
          or (${key}, id) < (select ${key}, id from customers where id = $3))
        and ($4::bigint is null
@@ -46,10 +49,12 @@ const it = test
      order by ${key} desc, id desc limit $5`,
           [
             shop.organizationId,
-            text,
+            text ?? null,
             after === undefined ? null : ids[after],
             isTagged ? tagId : null,
             limit,
+            minOrders ?? null,
+            boughtUntil ?? null,
           ],
         );
         return rows.map(({ id }) => encodeId('customer', id));
@@ -58,8 +63,11 @@ const it = test
   .extend(
     'foundBySearching',
     ({ get }) =>
-      async ({ text, sort, limit, after, isTagged }: Search): Promise<string[]> => {
-        const parameters = new URLSearchParams({ q: text, limit: String(limit) });
+      async ({ text, sort, limit, after, isTagged, minOrders, boughtUntil }: Search) => {
+        const parameters = new URLSearchParams({ limit: String(limit) });
+        if (text !== undefined) parameters.set('q', text);
+        if (minOrders !== undefined) parameters.set('total_orders_min', String(minOrders));
+        if (boughtUntil !== undefined) parameters.set('last_purchase_until', boughtUntil);
         if (sort !== 'created') parameters.set('sort', sort);
         if (after !== undefined) {
           parameters.set('starting_after', encodeId('customer', ids[after] as bigint));
@@ -67,7 +75,7 @@ const it = test
         if (isTagged) parameters.set('tag_id', encodeId('tag', tagId));
         const response = await get(`/v1/customers?${parameters}`);
         expect(response.statusCode, response.body).toBe(200);
-        return response.json().data.map(({ id }: { id: string }) => id);
+        return response.json().data.map(({ id }: { id: string }): string => id);
       },
   );
 
@@ -76,9 +84,12 @@ it.beforeAll(async ({ database, shop, otherShop }) => {
   for (const organization of [otherShop.organizationId, shop.organizationId]) {
     await pool.query(
       `insert into customers
-         (organization_id, created_at, updated_at, total_spent_in_cents, name, email, phone)
+         (organization_id, created_at, updated_at, total_spent_in_cents, total_orders,
+           last_purchase_date, name, email, phone)
        select $1, '2024-01-01'::timestamptz + n / 3 * interval '1 minute',
          '2025-01-01'::timestamptz + n * 7919 % 3001 * interval '1 minute', n * 31 % 50,
+         n * 6007 % 4001 / 1000 * (n / 2000),
+         case when n % 5 > 0 then '2025-01-01'::timestamptz + n * 31 % 89 * interval '1 day' end,
          case when n % 50 = 0 then ($2::text[])[1 + n / 50 % $3]
            else ($4::text[])[1 + n * 13 % $5] || ' ' || ($4::text[])[1 + n * 7 / 5 % $5] end,
          case when n % 3 > 0 then 'mail' || n || '@correio.example' end,
@@ -106,11 +117,13 @@ const columns = {
 } as const;
 
 type Search = {
-  readonly text: string;
+  readonly text?: string;
   readonly sort: keyof typeof columns;
   readonly limit: number;
   readonly after?: number;
   readonly isTagged: boolean;
+  readonly minOrders?: number;
+  readonly boughtUntil?: string;
 };
 
 /** Parts of stored texts in any case and normalization form, and other texts of the same characters. */
@@ -152,8 +165,12 @@ describe('a search', () => {
         limit: fc.integer({ min: 1, max: 12 }),
         isTagged: fc.boolean(),
         after: fc.nat(customersEach - 1),
+        minOrders: fc.nat(5),
+        boughtUntil: fc
+          .integer({ min: 1, max: 89 })
+          .map((day) => new Date(Date.UTC(2025, 0, day)).toISOString()),
       },
-      { requiredKeys: ['text', 'sort', 'limit', 'isTagged'] },
+      { requiredKeys: ['sort', 'limit', 'isTagged'] },
     ) as fc.Arbitrary<Search>;
     await fc.assert(
       fc.asyncProperty(search, async (given) => {

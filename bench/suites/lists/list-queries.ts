@@ -20,6 +20,20 @@ const searches = [
   ...['日本語', '日本', '語', '株式会社', '会社 山', '山田 日', 'иван', 'ив', 'ж', '😀'],
 ];
 
+/** Common and rare totals of customers. Demo data end on 1 January 2026. */
+const byTotals: Readonly<Record<string, Record<string, string>>> = {
+  'bought twice, not for ninety days': {
+    total_orders_min: '2',
+    total_orders_max: '2',
+    last_purchase_until: '2025-10-03T00:00:00Z',
+  },
+  'often, not for two years': {
+    total_orders_min: '20',
+    last_purchase_until: '2024-02-01T00:00:00Z',
+  },
+  nobody: { total_orders_min: '1000000', is_subscribed: 'true' },
+};
+
 const lists = ['segments', 'tags', 'attributes', 'flows', 'email-campaigns', 'template-campaigns'];
 
 /** Every list of the API that Postgres serves: first and deep pages. */
@@ -52,6 +66,16 @@ export async function listQueries(database: Database, shop: ListShop): Promise<L
     created_until: '2025-01-31T00:00:00Z',
   });
   add('updated since', 'customers', { sort: 'updated', updated_since: '2025-06-01T00:00:00Z' });
+  for (const [name, parameters] of Object.entries(byTotals)) {
+    await addEachOrder(name, parameters);
+    for (const { relation, name: group, id } of shop.groups) {
+      if (!group.includes('anywhere')) continue;
+      add(`${name}, ${group}`, 'customers', {
+        ...parameters,
+        [`${relation}_id`]: encodeId(relation, id),
+      });
+    }
+  }
   for (const text of searches) await addEachOrder(`q=${text}`, { q: text });
   for (const group of shop.groups) {
     const id = encodeId(group.relation, group.id);

@@ -31,8 +31,7 @@ import {
   type ServedOrganizations,
   type ServedOrganizationsOptions,
 } from './serving/served-organizations.ts';
-import { needsBefore } from './statistics/purchase-parts.ts';
-import { duckdbSource, needsCustomers } from './statistics/source.ts';
+import { duckdbSource } from './statistics/source.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
   Pick<ServedOrganizationsOptions, 'dataDirectory' | 'ticks' | 'onError'> &
@@ -42,6 +41,9 @@ export type DuckDBEngineOptions = QueryQueueOptions &
     /** Other thresholds than those of production. */
     readonly shortcuts?: Partial<Shortcuts>;
   };
+
+/** Without changes, a query reads the base alone. */
+const readingBase = (): UseOptions => ({ readsBaseAlone: ({ isUnchanged }) => isUnchanged });
 
 /** The part of DuckDB's memory that open organizations may take. Queries need the rest. */
 const shareOfOpen = 0.75;
@@ -192,7 +194,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         query: Query,
         context: QueryContext,
       ) => Promise<Result>,
-      optionsOf: (query: Query, context: SharedContext) => UseOptions = () => ({}),
+      optionsOf: (query: Query) => UseOptions = () => ({}),
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client) =>
       withParts(({ queries, organizations, periodTables, context }) =>
@@ -210,7 +212,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
                 asOf: lease.version.asOf,
                 version: lease.version.name,
               }),
-              optionsOf(query, context),
+              optionsOf(query),
             ),
           ),
         ),
@@ -247,25 +249,19 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         (connection, { generation }, id) => findPurchase(connection, generation, id),
         (id) => ({
           isAffectedBy: (changed) => changed.some((each) => each.id === id),
-          readsBaseAlone: ({ isUnchanged }) => isUnchanged,
+          ...readingBase(),
         }),
       ),
     ),
     report: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseReportQuery, context) =>
         purchaseReport(duckdbSource({ connection, generation, context }), query, asOf),
-      (query, { shortcuts }) => ({
-        readsBaseAlone: ({ isUnchanged }) => isUnchanged,
-        readsBefore: (generation) => needsCustomers(query) && needsBefore(generation, shortcuts),
-      }),
+      readingBase,
     ),
     cohorts: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseCohortsQuery, context) =>
         purchaseCohorts(duckdbSource({ connection, generation, context }), query, asOf),
-      (_query, { shortcuts }) => ({
-        readsBaseAlone: ({ isUnchanged }) => isUnchanged,
-        readsBefore: (generation) => needsBefore(generation, shortcuts),
-      }),
+      readingBase,
     ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>

@@ -12,14 +12,7 @@ import {
   TooManyCohortsError,
 } from '../../domain/purchase-report.ts';
 import type { ReportRows, ReportSource } from './source.ts';
-import {
-  centsOf,
-  countOf,
-  customersOf,
-  type Dialect,
-  type DimensionSql,
-  type Part,
-} from './statement.ts';
+import { customersOf, type Dialect, type DimensionSql, type Part } from './statement.ts';
 
 /** The purchases that cohorts count. */
 export type CohortPurchases = {
@@ -54,25 +47,17 @@ export async function purchaseCohorts(
   const cohorts = await assemble(rows, calendar, present, query.periods);
   if (cohorts.length === 0) return { ...noCurrency, cohorts };
   const count = rows.reduce((sum, row) => sum + BigInt(row[4] as bigint), 0n);
-  const known = (await source.currencies(count)) ?? (await readCurrencies(source, purchases, rows));
+  const known = (await source.currencies(count)) ?? (await currenciesIn(purchases, rows));
   return { ...known, cohorts };
 }
 
-/** Rows of a part with both signs may have currencies that no purchase has any more. */
-async function readCurrencies(
-  { dialect, query }: CohortSource,
-  purchases: CohortPurchases,
-  rows: ReportRows,
-): Promise<Currencies> {
-  const { currency, parts } = purchases;
-  const isExact = parts.every(({ isSigned }) => isSigned !== true);
-  const found = isExact
-    ? new Set(rows.flatMap((row) => row.slice(6)))
-    : new Set((await query(currencyStatement(dialect, purchases))).flat());
+async function currenciesIn({ currency }: CohortPurchases, rows: ReportRows): Promise<Currencies> {
+  const found = new Set(rows.flatMap((row) => row.slice(6)));
   found.delete(null);
   const textOf = await currency.textsOf?.(found as ReadonlySet<number>);
   return currenciesOf([...found].map((key) => textOf?.(key as number) ?? (key as string)));
 }
+
 /** A row of `cohortStatement`. */
 type CohortRow = {
   readonly cohort: number;
@@ -166,48 +151,27 @@ function cohortStatement(
 }
 
 /** Selects cohort, group, period, customers, purchases, cents and currencies of a part. */
-const byPeriod = (dialect: Dialect, source: CohortPurchases, part: Part): Sql => sql`
-  select cohort, g, period, ${customersOf(dialect, part, null)} as customers,
-    ${countOf(dialect, part)} as purchases, ${centsOf(dialect, part, 'cents')} as cents,
-    min(currency) as least, max(currency) as greatest
-  ${wonPurchases(dialect, source, part)}
-  group by cohort, g, period`;
-
-/** The keys of up to two currencies of the purchases that cohorts count. */
-function currencyStatement(dialect: Dialect, source: CohortPurchases): Sql {
-  const parts = source.parts.map(
-    (part) => sql`
-      select currency, ${countOf(dialect, part)} as purchases
-      ${wonPurchases(dialect, source, part)}
-      group by currency`,
-  );
-  return sql`
-    select currency
-    from (${join(parts, ' union all ')}) as part
-    where currency is not null
-    group by currency having sum(purchases) > 0
-    limit 2`;
-}
-
-/** `from …`: purchases with the cohort and the group of their customers. */
-function wonPurchases(
-  { customer }: Dialect,
+function byPeriod(
+  dialect: Dialect,
   { isWon, period, group, currency }: CohortPurchases,
-  { purchases, condition, isSigned = false, isFirst }: Part,
+  part: Part,
 ): Sql {
+  const { customer, count, sum } = dialect;
+  const { purchases, condition, isFirst } = part;
   const key = raw(customer);
-  const sign = raw(isSigned ? 'sign, ' : '');
-  const signOfWon = raw(isSigned ? 'sign as won_sign, ' : '');
-  const ofSign = raw(isSigned ? 'and won_sign = sign' : '');
   return sql`
+    select cohort, g, period, ${customersOf(dialect, part, null)} as customers,
+      ${count} as purchases, ${sum(raw('cents'))} as cents,
+      min(currency) as least, max(currency) as greatest
     from (
-      select ${sign} ${key}, ${period.key as Sql} as period, purchase_value_in_cents as cents,
+      select ${key}, ${period.key as Sql} as period, purchase_value_in_cents as cents,
         ${currency.key as Sql} as currency
       from ${purchases} where ${condition}
     ) as purchase
     join (
-      select ${signOfWon} ${key} as won_customer, ${period.key as Sql} as cohort,
+      select ${key} as won_customer, ${period.key as Sql} as cohort,
         ${(group?.key as Sql | undefined) ?? sql`0`} as g
       from ${purchases} where ${condition} and ${isFirst ?? sql`false`} and ${isWon}
-    ) as won on won_customer = ${key} ${ofSign}`;
+    ) as won on won_customer = ${key}
+    group by cohort, g, period`;
 }

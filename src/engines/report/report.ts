@@ -118,15 +118,23 @@ async function readReport(reading: Reading): Promise<Result> {
   const others = totalSums.filter((name) => !follows(name));
   // Those of all purchases in a range usually follow from their number.
   const areCurrenciesRead = !isOfAnyTime(query.filters) && source.hasFewGroups(['currency'], {});
+  const ofAll = async (names: readonly SumName[]) =>
+    names.length > 0 ? await readsOf(reading, [], names) : [];
   const lists = [
     areAllRead ? await readsOf(reading, groupBy, sums) : [],
-    others.length > 0 ? await readsOf(reading, [], others) : [],
+    // Customers apart, because they are not those of the base and of the changes.
+    await ofAll(others.filter(addsUp)),
+    await ofAll(others.filter((name) => !addsUp(name))),
     areCurrenciesRead ? await readsOf(reading, ['currency'], sumsOf([])) : [],
   ];
-  const [all = [], [total] = [], ofCurrencies = []] = await readGroups(source, lists);
+  const [all = [], [total] = [], [customers] = [], ofCurrencies = []] = await readGroups(
+    source,
+    lists,
+  );
   const totals = sides.map((_, side) => ({
     ...(areAllRead ? sumOfGroups(all, side) : {}),
     ...total?.sides[side],
+    ...customers?.sides[side],
   }));
   // Both periods may have the same purchases.
   const count = totals.reduce(

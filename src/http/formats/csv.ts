@@ -72,6 +72,7 @@ function createCsv(
         const between = index === 0 ? '' : separator;
         return {
           kind: column.kind,
+          isWholeSeconds: column.isWholeSeconds,
           before: between + quotes,
           quoting,
           after: quotes,

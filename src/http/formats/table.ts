@@ -18,6 +18,11 @@ export type TableColumnKind =
 export type TableColumn = {
   readonly name: string;
   readonly kind: TableColumnKind;
+  /**
+   * Instants are whole seconds, of which CSV shows no fraction: some readers, such as `d3.autoType`, leave more
+   * than three digits as text.
+   */
+  readonly isWholeSeconds?: true;
   /** How JSON shows a missing value; `never` if every row has a value. */
   readonly absent: 'never' | 'left out' | 'null';
 };

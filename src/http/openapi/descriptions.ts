@@ -6,6 +6,11 @@ const describeLabel = (name: string): string =>
   `(an addition), such as \`${name}=a&${name}=b\`, and a comma is part of a text. The text \`null\` is no missing value: for ` +
   `purchases without one, send \`without=${name}\`. On lists, an addition.`;
 
+const ofPaidPurchases =
+  'A customer without a paid purchase matches no such bound. Without an offset it is UTC. An addition.';
+const ofTotalSpent =
+  'Of all time, in the smallest unit of one currency, as in the response. An addition.';
+
 /**
  * The description of each parameter, unless the schema of a route has another one. The first sentence says what
  * the parameter is, and stands alone in the tools of /mcp.
@@ -59,8 +64,19 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'How many periods each cohort has. That of the first purchase is the first of them. An addition.',
   compare_to:
     'Adds figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` the same local dates (not by week), `previous_year_weekdays` 364 days earlier. Without `created_until`, the period ends at the instant of the data. An addition.',
+  expand:
+    'Adds `customer_name` and `customer_email` to rows of `group_by=customer`. They are those of now, `null` without one. An addition.',
   is_subscribed: 'Subscribed or not. Without it, both.',
   ids: 'Customers with these ids. Up to 100, with commas between them. An addition.',
+  total_orders_min: 'At least so many paid purchases, of all time and currencies. An addition.',
+  total_orders_max:
+    'At most so many paid purchases, of all time and currencies. `0` finds customers who never bought. An addition.',
+  total_spent_min_in_cents: `At least this \`total_spent_in_cents\`. ${ofTotalSpent}`,
+  total_spent_max_in_cents: `At most this \`total_spent_in_cents\`. ${ofTotalSpent}`,
+  first_purchase_since: `First paid purchase at or after this instant. ${ofPaidPurchases}`,
+  first_purchase_until: `First paid purchase at or before this instant. ${ofPaidPurchases}`,
+  last_purchase_since: `Last paid purchase at or after this instant. ${ofPaidPurchases}`,
+  last_purchase_until: `Last paid purchase at or before this instant: none since. ${ofPaidPurchases}`,
   email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',
   phone:
     'Digits of the number, or a part of them. Only digits are compared. A country code or a trunk zero may be missing on either side.',
@@ -95,10 +111,19 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'periods',
   'order_by',
   'compare_to',
+  'expand',
   'cursor',
   'wait',
   'ids',
   'order_number',
+  'total_orders_min',
+  'total_orders_max',
+  'total_spent_min_in_cents',
+  'total_spent_max_in_cents',
+  'first_purchase_since',
+  'first_purchase_until',
+  'last_purchase_since',
+  'last_purchase_until',
   'currency',
   'without',
 ]);

@@ -44,6 +44,7 @@ export function describeApi(routes: readonly Route[]) {
       title: 'CRM, purchase and marketing data',
       version,
       description: introduction,
+      contact: { name: 'The operator of this server' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This server' }],
@@ -88,7 +89,10 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         headers: headersOf(route),
         content:
           kind === 'export'
-            ? contentsOf(exportFormatNames.map((name) => formats[name]))
+            ? contentsOf(
+                exportFormatNames.map((name) => formats[name]),
+                'binary',
+              )
             : {
                 'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
                 ...(hasTable(route) ? contentsOf(otherFormats) : {}),
@@ -154,10 +158,14 @@ const hasTable = (route: Route): boolean => 'table' in route && route.table !== 
 
 const otherFormats = formatNames.flatMap((name) => (name === 'json' ? [] : [formats[name]]));
 
-/** The content of the formats besides JSON. */
-function contentsOf(of: readonly FormatDescription[]) {
+/** The content of the formats besides JSON. Generated clients keep the bytes of `binary`, and decode others as text. */
+function contentsOf(of: readonly FormatDescription[], format?: 'binary') {
   return Object.fromEntries(
-    of.map(({ mediaType }) => [mediaType, { schema: { type: 'string' }, 'x-addition': true }]),
+    of.map((described) => {
+      const isBinary = format === 'binary' || described === formats.arrow;
+      const schema = { type: 'string', ...(isBinary ? { format: 'binary' } : {}) };
+      return [described.mediaType, { schema, 'x-addition': true }];
+    }),
   );
 }
 

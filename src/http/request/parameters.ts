@@ -30,8 +30,13 @@ export function integer(bounds: { min: number; max: number; default: number }) {
 }
 
 /** Cents from 0 to the maximum of a bigint column. */
-export function cents() {
-  const message = `must be a whole number of cents from 0 to ${maxBigint}`;
+export const cents = () => bigintOf('a whole number of cents');
+
+/** A number of things from 0 to the maximum of a bigint column. */
+export const count = () => bigintOf('a whole number');
+
+function bigintOf(what: string) {
+  const message = `must be ${what} from 0 to ${maxBigint}`;
   return z
     .string()
     .regex(/^\d{1,19}$/, message)

@@ -28,6 +28,8 @@ export type KeysetList = {
   readonly organizationId: bigint;
   readonly order: KeysetOrder;
   readonly conditions?: readonly Sql[];
+  /** Conditions on columns of `customers` that its indexes of lists include. Few rows may match. */
+  readonly includedConditions?: readonly Sql[];
   /** Only customers with this tag or in this segment, which must be the organization's. */
   readonly linkedTo?: Link | undefined;
   readonly search?: Search | undefined;
@@ -42,8 +44,8 @@ export type KeysetList = {
 };
 
 /**
- * The rows that a search scans in the list's order, for each row of the page, before it uses the
- * search index. Scan and index cost the same if one row in 90 matches.
+ * The rows that a search scans in the list's order, for each row of the page, before it uses another
+ * index. Scan and search index cost the same if one row in 90 matches.
  */
 const scannedRowsPerResult = 90;
 
@@ -56,16 +58,30 @@ const minMatchesPerResult = 0.1;
 
 /** Reads a page, and one more row to detect a next page. */
 export function pageStatement(list: KeysetList, position: bigint | undefined): Sql {
-  if (list.search !== undefined) return searchStatement(list, list.search, position);
-  const { selectList, conditions = [] } = list;
+  const { selectList, conditions = [], includedConditions = [], linkedTo, search } = list;
+  if (search !== undefined) {
+    return searchStatement(list, position, {
+      isMatch: [search.matches, ...includedConditions],
+      found: { scan: scanOf(list), isFound: [search.indexed, ...includedConditions] },
+    });
+  }
+  if (linkedTo !== undefined && includedConditions.length > 0) {
+    const scan = scanOf({ ...list, linkedTo: undefined });
+    const isFound = [isLinked(list.organizationId, linkedTo), ...includedConditions];
+    return searchStatement(list, position, {
+      isMatch: includedConditions,
+      found: { scan, isFound },
+    });
+  }
   const { key, id, from, isListed } = scanOf(list);
   const table = raw(list.table);
+  const all = [...conditions, ...includedConditions];
   const matching = sql`
     ${from}
-    where ${join([isListed, ...conditions, ...isAfter(list, position, key, id)], ' and ')}
+    where ${join([isListed, ...all, ...isAfter(list, position, key, id)], ' and ')}
     order by ${key} desc, ${id} desc
     limit ${list.limit + 1}`;
-  if (conditions.length === 0) {
+  if (all.length === 0) {
     return sql`select ${raw(selectList)}, ${pagePosition(list, key)} ${matching}`;
   }
   // The conditions may exclude many rows. The subquery can be an index-only scan, so that only
@@ -77,27 +93,36 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
     order by page.position desc, page.id desc`;
 }
 
+/** What a search looks for, and another scan that finds it if few rows match. */
+type TwoScans = {
+  readonly isMatch: readonly Sql[];
+  readonly found: { readonly scan: Scan; readonly isFound: readonly Sql[] };
+};
+
 /**
  * A search scans rows in the list's order while the page is likely to fill. Otherwise it reads the
- * matches of the search index and sorts them, which are few in this case. The planner's estimates
+ * matches of another index and sorts them, which are few in this case. The planner's estimates
  * are not used, because a wrong one reads all rows.
  */
-function searchStatement(list: KeysetList, search: Search, position: bigint | undefined): Sql {
+function searchStatement(
+  list: KeysetList,
+  position: bigint | undefined,
+  { isMatch, found }: TwoScans,
+): Sql {
   const { selectList, conditions = [], limit } = list;
   const { key, id, from, isListed } = scanOf(list);
   const pageSize = limit + 1;
   const maxScanned = pageSize * scannedRowsPerResult;
   const sampleSize = pageSize * sampledRowsPerResult;
-  const listed = join([isListed, ...conditions], ' and ');
   const afterHere = isAfter(list, position, key, id);
   const afterFound = isAfter(list, position, raw('position'), raw('id'));
   // The CTE is read row by row, no further than the page needs, and in order. `offset 0` keeps the
   // planner from a second scan in the list's order.
   return sql`
     with scanned as materialized (
-      select ${id} as id, ${asPosition(list, key)}, ${search.matches} as is_match
+      select ${id} as id, ${asPosition(list, key)}, (${join(isMatch, ' and ')}) as is_match
       ${from}
-      where ${join([listed, ...afterHere], ' and ')}
+      where ${join([isListed, ...conditions, ...afterHere], ' and ')}
       order by ${key} desc, ${id} desc
       limit ${maxScanned}
     ), sample as materialized (
@@ -116,10 +141,10 @@ function searchStatement(list: KeysetList, search: Search, position: bigint | un
     ), found as (
       select id, position
       from (
-        select ${id} as id, ${asPosition(list, key)}
-        ${from}
-        where not (select is_filled from outcome) and ${listed}
-          and ${search.indexed}
+        select ${found.scan.id} as id, ${asPosition(list, found.scan.key)}
+        ${found.scan.from}
+        where not (select is_filled from outcome)
+          and ${join([found.scan.isListed, ...conditions, ...found.isFound], ' and ')}
         offset 0) as matching
       ${afterFound.length === 0 ? sql`` : sql`where ${join(afterFound)}`}
       order by position desc, id desc
@@ -153,17 +178,30 @@ function scanOf({ table, organizationId, order, linkedTo }: KeysetList): Scan {
       isListed: isOwn,
     };
   }
-  const { links, column, groups } = linkTables[linkedTo.relation];
+  const { links, column } = linkTables[linkedTo.relation];
   return {
     from: sql`from ${raw(links)} join ${raw(table)} on ${raw(table)}.id = ${raw(links)}.customer_id`,
     key: raw(`${links}.customer_${order.column}`),
     id: raw(`${links}.customer_id`),
     isListed: sql`
       ${isOwn} and ${raw(`${links}.${column}`)} = ${linkedTo.id}
-      and exists (
-        select from ${raw(groups)} where id = ${linkedTo.id} and organization_id = ${organizationId})`,
+      and ${isOwnGroup(organizationId, linkedTo)}`,
   };
 }
+
+/** Whether a customer has a link, which is found by the primary key. */
+const isLinked = (organizationId: bigint, link: Link): Sql => {
+  const { links, column } = linkTables[link.relation];
+  return sql`
+    ${isOwnGroup(organizationId, link)}
+    and exists (
+      select from ${raw(links)} where customer_id = customers.id and ${raw(column)} = ${link.id})`;
+};
+
+const isOwnGroup = (organizationId: bigint, { relation, id }: Link): Sql => sql`
+  exists (
+    select from ${raw(linkTables[relation].groups)}
+    where id = ${id} and organization_id = ${organizationId})`;
 
 const linkTables = {
   tag: { links: 'customer_tags', column: 'tag_id', groups: 'tags' },

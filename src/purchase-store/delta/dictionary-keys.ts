@@ -1,11 +1,19 @@
 import { BIGINT, type DuckDBConnection, INTEGER, UTINYINT, VARCHAR } from '@duckdb/node-api';
+import { LRUCache } from 'lru-cache';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
 import type { Shortcuts } from '../../duckdb/shortcuts.ts';
-import { type Dictionary, dictionaries, firstKey, positionOf } from '../format/layout.ts';
+import {
+  customerDictionary,
+  type Dictionary,
+  dictionaries,
+  firstKey,
+  positionOf,
+} from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
+import { type CustomerIndex, readCustomerIndex } from './customer-index.ts';
 
 /** A customer's id, or a label. */
 export type DictionaryValue = bigint | string;
@@ -44,26 +52,53 @@ export async function readNextKeys(
   return new Map(dictionaries.map((each, index) => [each, rows[0]?.[index] as number]));
 }
 
+/** So many labels of each dictionary are kept with their keys. */
+const maxKeptLabels = 1_000;
+
 /** Only the returned function may write to the dictionaries of the delta. */
 export function createDictionaryKeys(
   catalogs: StoreCatalogs,
   nextKeys: NextKeys,
   shortcuts: Shortcuts,
 ): DictionaryKeys {
+  const isIndexed = (nextKeys.get(customerDictionary) as number) <= shortcuts.maxIndexedCustomers;
+  /** Of customers, once they are read; null if these are too many. */
+  let customers: Promise<CustomerIndex> | null = null;
+  const labels = new Map(
+    dictionaries.map((each) => [
+      each,
+      new LRUCache<DictionaryValue, number>({ max: maxKeptLabels }),
+    ]),
+  );
   return async (connection, wanted) => {
     const found = new Map(
       [...wanted.keys()].map((each) => [each, new Map<DictionaryValue, number>()]),
     );
     const keysOf = (dictionary: Dictionary) =>
       found.get(dictionary) as Map<DictionaryValue, number>;
-    const present = [...wanted].filter(
-      ([each, { size }]) => size > 0 && nextKeys.get(each) !== firstKey(each),
-    );
+    if (isIndexed && customers === null && wanted.get(customerDictionary)?.size) {
+      customers = readCustomerIndex(connection, catalogs);
+    }
+    const index = await customers;
+    const isKept = (dictionary: Dictionary) => dictionary === customerDictionary && index !== null;
+    const missing: [Dictionary, Set<DictionaryValue>][] = [];
+    for (const [dictionary, values] of wanted) {
+      const keyOf = (value: DictionaryValue) =>
+        isKept(dictionary) ? index?.keyOf(value as bigint) : labels.get(dictionary)?.get(value);
+      const others = new Set<DictionaryValue>();
+      for (const value of values) {
+        const key = keyOf(value);
+        if (key === undefined) others.add(value);
+        else keysOf(dictionary).set(value, key);
+      }
+      const isEmpty = nextKeys.get(dictionary) === firstKey(dictionary);
+      if (others.size > 0 && !isEmpty && !isKept(dictionary)) missing.push([dictionary, others]);
+    }
     // One statement for all dictionaries: each takes a millisecond to plan and to run.
-    if (present.length > 0) {
+    if (missing.length > 0) {
       for (const [name, value, key] of await queryRows(
         connection,
-        lookUp(catalogs, present, shortcuts),
+        lookUp(catalogs, missing, shortcuts),
       )) {
         const dictionary = dictionaries.find((each) => each.name === name) as Dictionary;
         keysOf(dictionary).set(parseValue(dictionary, value as string), key as number);
@@ -76,9 +111,13 @@ export function createDictionaryKeys(
       for (const value of values) {
         if (keys.has(value)) continue;
         added.push({ dictionary, key, value });
+        if (isKept(dictionary)) index?.add(value as bigint, key);
         keys.set(value, key++);
       }
       nextKeys.set(dictionary, key);
+      if (dictionary !== customerDictionary) {
+        for (const [value, each] of keys) labels.get(dictionary)?.set(value, each);
+      }
     }
     await appendEntries(connection, catalogs.delta, added);
     return found;

@@ -104,7 +104,7 @@ export const supersededColumns: string = purchaseColumns
   .map(({ name }) => name)
   .join(', ');
 
-/** The columns of the table `purchase_before` (customers-before.ts): those that statistics need, as an SQL list. */
+/** The columns that statistics need, as an SQL list. */
 export const countedColumns: string = purchaseColumns
   .filter(({ kind, required }) => required || kind === 'label' || kind === 'cents')
   .flatMap(storedColumns)

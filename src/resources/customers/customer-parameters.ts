@@ -16,6 +16,7 @@ import {
 import { byCreation, byTotalSpent, byUpdate } from '../../postgres/lists/keyset-list.ts';
 import type { KeysetList, KeysetOrder, Link } from '../../postgres/lists/keyset-statement.ts';
 import { eitherOf, type Search, textSearch } from '../../postgres/lists/search.ts';
+import { customerTotalsParameters, totalsConditions } from './customer-totals-parameters.ts';
 import { phoneSearch } from './phone-search.ts';
 
 const phoneLength = { min: 3, max: 32 };
@@ -56,6 +57,7 @@ export const customerFilterParameters = {
   segment_id: id('segment').optional(),
   q: text({ min: 1, max: 256 }).optional(),
   ids: ids.optional(),
+  ...customerTotalsParameters,
 };
 
 export const customerListParameters = z.strictObject({
@@ -72,7 +74,7 @@ type CustomerListQuery = CustomerFilterQuery &
 export function customerList(
   query: CustomerListQuery,
   organizationId: bigint,
-): Pick<KeysetList, 'organizationId' | 'order' | 'conditions' | 'linkedTo' | 'search'> {
+): Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'> {
   const { linkedTo, others } = withoutLink(query);
   // Without a text, the number is searched: a condition might read all customers.
   const filters = query.q === undefined ? { ...others, phone: undefined } : others;
@@ -81,6 +83,7 @@ export function customerList(
     order: orders[query.sort ?? 'created'],
     linkedTo,
     conditions: conditionsOf<Sql, CustomerFilters>(filters, filterConditions(organizationId)),
+    includedConditions: includedConditions(others),
     search: searchOf(query),
   };
 }
@@ -125,10 +128,12 @@ const orders = {
   total_spent: byTotalSpent,
 } as const satisfies Record<string, KeysetOrder>;
 
-type CustomerFilters = Omit<CustomerFilterQuery, 'tag_id' | 'q'>;
+type CustomerFilters = Omit<
+  CustomerFilterQuery,
+  'tag_id' | 'q' | 'is_subscribed' | keyof typeof customerTotalsParameters
+>;
 
 const filterConditions = (organizationId: bigint): FilterConditions<Sql, CustomerFilters> => ({
-  is_subscribed: (value) => sql`is_subscribed = ${value}`,
   updated_since: (value) => sql`updated_at >= ${formatInstant(value)}::timestamptz`,
   created_since: (value) => sql`created_at >= ${formatInstant(value)}::timestamptz`,
   created_until: (value) => sql`created_at <= ${formatInstant(value)}::timestamptz`,
@@ -138,6 +143,13 @@ const filterConditions = (organizationId: bigint): FilterConditions<Sql, Custome
   ids: (value) => sql`customers.id = any(${value.map(String)}::bigint[])`,
   segment_id: (value) => isInSegment(value, organizationId),
 });
+
+const includedConditions = (query: Omit<CustomerFilterQuery, 'tag_id'>): Sql[] => [
+  ...(query.is_subscribed === undefined
+    ? []
+    : [sql`customers.is_subscribed = ${query.is_subscribed}`]),
+  ...totalsConditions(query),
+];
 
 /** Also checks that the segment is the organization's. */
 function isInSegment(segmentId: bigint, organizationId: bigint): Sql {

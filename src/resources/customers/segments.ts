@@ -16,6 +16,7 @@ import {
   serializePage,
 } from '../record/record-routes.ts';
 import { recordListTable } from '../record/record-table.ts';
+import { customerTotalsParameters, totalsConditions } from './customer-totals-parameters.ts';
 import { customer } from './customer-wire.ts';
 
 /** Section 2.7. */
@@ -74,6 +75,7 @@ export const segments: ResourceRoutes = (services) => [
     query: z.strictObject({
       ...pageParameters('customer'),
       sort: oneOf(['total_spent']).optional(),
+      ...customerTotalsParameters,
       ...formatParameters(formatNames),
     }),
     response: listOf(customer.schema),
@@ -82,7 +84,12 @@ export const segments: ResourceRoutes = (services) => [
       const { path, query, organizationId } = request;
       const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
       const linkedTo = { relation: 'segment', id: path.segment_id } as const;
-      const list = { organizationId, order, linkedTo };
+      const list = {
+        organizationId,
+        order,
+        linkedTo,
+        includedConditions: totalsConditions(query),
+      };
       const page = await queryPostgres(services, request, async (connection) =>
         (await hasRecord(connection, segment, organizationId, path.segment_id))
           ? readRecords(connection, customer, list, query)

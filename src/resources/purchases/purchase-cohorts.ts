@@ -51,7 +51,7 @@ const cohortsSchema = named(
 /** A row for each cohort and period; `period` counts from 0, the period of the first purchase. */
 const cohortsTable: ResponseTable<z.output<typeof cohortsSchema>> = {
   columns: [
-    { name: 'cohort', kind: 'instant', absent: 'never' },
+    { name: 'cohort', kind: 'instant', isWholeSeconds: true, absent: 'never' },
     { name: 'key', kind: 'label', absent: 'null' },
     { name: 'cohort_customer_count', kind: 'integer', absent: 'never' },
     { name: 'period', kind: 'integer', absent: 'never' },
@@ -84,7 +84,7 @@ export const purchaseCohorts: ResourceRoutes = () => [
     description:
       'Whether customers come back. Filters other than `status` select first purchases only. ' +
       'Retention is the `customer_count` of a period divided by that of its cohort. Periods with ' +
-      '`is_complete: false` are not over.',
+      '`is_complete: false` are not over. Customers of periods do not add up, because one may buy in several.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseCohortsParameters,

@@ -112,6 +112,7 @@ export const purchaseReportParameters = z.strictObject({
     'How many rows at most. `rows_truncated` says whether there were more. Totals cover all.',
   ),
   compare_to: oneOf(comparisons).optional(),
+  expand: oneOf(['customer']).optional(),
   ...format,
   timezone: timeZone(),
   week_start: oneOf(weekStarts).optional(),

@@ -51,7 +51,7 @@ const timeSeriesSchema = named(
 /** A row for each period of each series. */
 const timeSeriesTable: ResponseTable<z.output<typeof timeSeriesSchema>> = {
   columns: [
-    { name: 'starts_at', kind: 'instant', absent: 'never' },
+    { name: 'starts_at', kind: 'instant', isWholeSeconds: true, absent: 'never' },
     { name: 'key', kind: 'label', absent: 'null' },
     ...amountColumns(amountsSchema),
     ...currencyColumns,

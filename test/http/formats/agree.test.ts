@@ -105,6 +105,10 @@ const listedIn = {
   cohorts: cohortPeriodsIn,
 };
 
+/** The start of a period as CSV writes it. */
+const withoutFraction = (value: string | null) =>
+  value?.replace(/^(\d{4}-\d\d-\d\dT[\d:]{8})\.0{6}Z$/, '$1Z') ?? null;
+
 describe('all formats of a response', () => {
   let csv: Awaited<ReturnType<typeof fileReader>>;
   let secret: string;
@@ -145,7 +149,10 @@ describe('all formats of a response', () => {
             await getFormat('ndjson'),
             await getFormat('arrow'),
           ];
-          expect(await csv.readCsv(plain.rawPayload)).toEqual({ names, rows });
+          expect(await csv.readCsv(plain.rawPayload)).toEqual({
+            names,
+            rows: member === 'data' ? rows : rows.map((row) => row.map(withoutFraction)),
+          });
           const objectsOfLines = lines.body.split('\n').slice(0, -1);
           expect(rowsOfJson(columns, objectsOfLines)).toEqual(rows);
           if (!isTotal) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));

@@ -26,8 +26,6 @@ export type Generation = {
   readonly changes: number;
   /** At least the number of keys of a dictionary, with that of a missing value. */
   readonly keyCounts: (dictionary: Dictionary) => number;
-  /** Whether the table `purchase_before` (customers-before.ts) has all customers of the delta. */
-  readonly before: 'outdated' | 'complete' | 'too many';
 };
 
 /** Values that queries have read from a base, for all generations that share it. Null before that. */
@@ -72,7 +70,6 @@ export async function createGeneration(
   const generation = {
     ...{ catalogs, labels, summary, ofBase, isUnchanged: true, changes: 0 },
     keyCounts: () => 0,
-    before: 'outdated',
   } as const;
   return nextGeneration(generation, applied ?? (await readApplied(connection, catalogs)));
 }
@@ -103,7 +100,7 @@ async function readBaseSummary(
 
 /** The generation after changes. It shares the labels, which never change. */
 export function nextGeneration(
-  { catalogs, labels, ofBase, summary, isUnchanged, before, ...known }: Generation,
+  { catalogs, labels, ofBase, summary, isUnchanged, ...known }: Generation,
   { purchases, instants, changes, nextKeys }: Applied,
 ): Generation {
   const counts = new Map([...nextKeys].map(([{ name }, next]) => [name, next]));
@@ -119,7 +116,6 @@ export function nextGeneration(
     summary: changed,
     changes: known.changes + changes,
     keyCounts: ({ name }) => counts.get(name) ?? 0,
-    before: before === 'too many' ? before : 'outdated',
     isUnchanged: isUnchanged && purchases === 0 && instants.length === 0,
   };
 }

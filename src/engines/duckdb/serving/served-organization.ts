@@ -19,8 +19,7 @@ import {
 } from '../../../purchase-store/format/current.ts';
 import { layoutVersion } from '../../../purchase-store/format/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
-import { publishedLogEnd } from '../../../purchase-store/ticks/log-end.ts';
-import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
+import { publishedLogEnd, servedSourceOf } from '../../../purchase-store/ticks/published.ts';
 import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import type { CachedLists, ListCache } from '../list/list-cache.ts';
@@ -51,8 +50,6 @@ export type UseOptions = {
   readonly isAffectedBy?: (changed: readonly ChangedPurchase[]) => boolean;
   /** Whether `work` reads the base alone, which never changes: it then needs no transaction. */
   readonly readsBaseAlone?: (generation: Generation) => boolean;
-  /** Whether `work` reads the table `purchase_before`, which is then up to date. */
-  readonly readsBefore?: (generation: Generation) => boolean;
 };
 
 type ServedOrganizationOptions = {
@@ -213,7 +210,7 @@ export class ServedOrganization {
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
-    { isAffectedBy, readsBaseAlone = () => false, readsBefore = () => false }: UseOptions = {},
+    { isAffectedBy, readsBaseAlone = () => false }: UseOptions = {},
   ): Promise<{ readonly result: Result } | null> {
     let found = await this.#findApplied(source, isAffectedBy);
     // An eviction may have closed the files before they are held.
@@ -238,13 +235,7 @@ export class ServedOrganization {
     try {
       const present = await opened.present(found.instant);
       if (readsBaseAlone(present.generation)) return { result: await runWith(present) };
-      let version = await opened.begin(connection, found.instant);
-      while (version.generation.before === 'outdated' && readsBefore(version.generation)) {
-        await connection.run('commit');
-        await this.#change(opened, () => opened.updateCustomersBefore());
-        version = await opened.begin(connection, found.instant);
-      }
-      const result = await runWith(version);
+      const result = await runWith(await opened.begin(connection, found.instant));
       await commit(connection);
       return { result };
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { Current } from '../../../purchase-store/format/current.ts';
-import { organizationWatermark } from '../../../purchase-store/ticks/organization-watermark.ts';
+import { organizationWatermark } from '../../../purchase-store/ticks/published.ts';
 import type { TickFile } from '../../../purchase-store/ticks/published-tick.ts';
 
 /** The instant that responses state, and its tick. Ticks give the order: Postgres's clock may go back. */

@@ -20,7 +20,6 @@ export type Version = {
 /** The memory of a store without changes, and of a record besides its text: measured with 300 stores. */
 const storeBytes = 300_000;
 const recordBytes = 430;
-const purchaseBeforeBytes = 150;
 
 /** An organization's open files, and the version that its queries see. */
 export class VersionedStore {
@@ -35,8 +34,6 @@ export class VersionedStore {
   #committing: Promise<void> | null = null;
   #changing: Promise<void> | null = null;
   #users = 0;
-  /** The rows of the table `purchase_before`. */
-  #purchasesBefore = 0;
   #isRetired = false;
 
   constructor(
@@ -58,9 +55,7 @@ export class VersionedStore {
   /** About the bytes that the store takes. */
   get weight(): number {
     const { records, position } = this.store.part();
-    return (
-      storeBytes + records * recordBytes + position + this.#purchasesBefore * purchaseBeforeBytes
-    );
+    return storeBytes + records * recordBytes + position;
   }
 
   filesOf({ part: { lines, position }, instant: { asOf } }: Version): StoreFiles {
@@ -116,16 +111,6 @@ export class VersionedStore {
       const applied = await this.store.apply(connection, pending, beforeCommit);
       const generation = nextGeneration(this.#version.generation, applied);
       return { generation, instant, part: this.store.part() };
-    });
-  }
-
-  /** Updates the table `purchase_before` in one transaction. */
-  async updateCustomersBefore(): Promise<void> {
-    await this.#commit(async (connection, beforeCommit) => {
-      const purchases = await this.store.updateCustomersBefore(connection, beforeCommit);
-      this.#purchasesBefore = purchases ?? 0;
-      const before = purchases === null ? 'too many' : 'complete';
-      return { ...this.#version, generation: { ...this.#version.generation, before } };
     });
   }
 

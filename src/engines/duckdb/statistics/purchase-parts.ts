@@ -1,4 +1,4 @@
-import sql, { raw, type Sql } from 'sql-template-tag';
+import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { emptyBase } from '../../../purchase-store/delta/delta.ts';
@@ -9,10 +9,7 @@ import type { Generation } from '../serving/generation.ts';
 
 /** What a query needs of its purchases. */
 export type Needs = {
-  /**
-   * Sums that need all purchases of a customer before and after changes, as first purchases do, or columns that
-   * superseded rows lack.
-   */
+  /** Sums that are not those of the changes and of the base, or columns that superseded rows lack. */
   readonly customers: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
@@ -20,6 +17,8 @@ export type Needs = {
   readonly groups: number;
   /** The groups are periods alone. */
   readonly periods?: GroupedPeriods | undefined;
+  /** So many groups that adding up those of two parts takes longer than reading both parts as one. */
+  readonly ofCustomers?: boolean;
 };
 
 export type GroupedPeriods = {
@@ -36,72 +35,72 @@ export type Conditions = {
   readonly counted: Sql;
 };
 
-/** Whether parts read the table `purchase_before`: not if it would probably have too many purchases. */
-export function needsBefore(
-  { isUnchanged, catalogs, changes, summary, keyCounts }: Generation,
-  { maxPurchasesBefore }: Shortcuts,
-): boolean {
-  if (isUnchanged || catalogs.base === emptyBase) return false;
-  const ofCustomer = summary.purchases / Math.max(1, keyCounts(customerDictionary));
-  // Customers with changes have more purchases than others.
-  return 4 * changes * ofCustomer <= maxPurchasesBefore;
-}
-
 /**
- * The current purchases as parts: those of the base, and the rows by which others differ. These are the changes
- * alone if sums add up, and otherwise all purchases of the customers with changes, before and after.
+ * The current purchases as parts. If sums add up, these are the base and the changes, which are rows with a sign.
+ * Customers need the present rows as one part; if the base tells their first purchases, those of customers with changes
+ * are another part.
  */
 export function purchaseParts(
   generation: Generation,
   filters: PurchaseFilters,
-  { matching, counted }: Conditions,
+  conditions: Conditions,
   needs: Needs,
   shortcuts: Shortcuts,
 ): Part[] {
-  const { catalogs, isUnchanged, before } = generation;
+  const { catalogs, isUnchanged } = generation;
+  const { matching } = conditions;
   const change = raw(`${catalogs.delta}.change`);
-  const of = (purchases: Sql): Part => {
-    const all = { purchases: sql`${purchases} as purchase`, condition: matching };
-    return needs.firsts ? withFirsts(all, purchases, counted, false) : all;
-  };
+  const of = (purchases: Sql): Part =>
+    needs.firsts
+      ? withFirsts(purchases, conditions)
+      : { purchases: sql`${purchases} as purchase`, condition: matching };
   if (catalogs.base === emptyBase) {
     return [of(sql`(select * from ${change} where sign > 0)`)];
   }
   const base = raw(`${catalogs.base}.purchase`);
   const previous = previousIn(filters, generation, shortcuts);
   const isFirst = previous === null ? null : firstOf(generation, previous);
+  const counts = { matching, needs };
   const ofBase = {
     ...(needs.firsts && isFirst === null
       ? of(base)
       : { purchases: sql`${base} as purchase`, condition: matching }),
     ...(isFirst === null ? {} : { isFirst }),
-    ...countsOfCustomers(generation, { base, matching, previous, needs }, shortcuts),
+    ...countsOfCustomers(generation, { ...counts, all: base, previous }, shortcuts),
   };
   if (isUnchanged) return [ofBase];
+  const columns = raw(countedColumns);
+  const signedRows = sql`(
+    select 1::tinyint as sign, ${columns} from ${base} union all select sign, ${columns} from ${change}
+  )`;
   if (!needs.customers) {
+    if (needs.ofCustomers === true) {
+      return [{ purchases: sql`${signedRows} as purchase`, condition: matching, isSigned: true }];
+    }
     const changes = { purchases: sql`${change} as purchase`, isSigned: true };
     return [ofBase, { ...changes, condition: sql`sign <> 0 and ${matching}` }];
   }
-  const columns = raw(countedColumns);
   const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
-  const added = sql`select 1 as sign, ${columns} from ${change} where sign > 0`;
-  if (before !== 'complete') {
-    return [of(sql`(select 1 as sign, ${columns} from ${base} ${superseded} union all ${added})`)];
+  const added = sql`select ${columns} from ${change} where sign > 0`;
+  if (!needs.firsts || previous === null) {
+    const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
+    const ofAll = {
+      ...counts,
+      all: signedRows,
+      having: raw('having sum(sign) > 0'),
+      previous: null,
+    };
+    return [{ ...of(present), ...countsOfCustomers(generation, ofAll, shortcuts) }];
   }
-  const ofCustomers = raw(`${catalogs.delta}.purchase_before`);
-  const signed = sql`(
-    select -1 as sign, * from ${ofCustomers}
-    union all select 1, * from ${ofCustomers} ${superseded}
-    union all by name ${added}
+  // By the key itself, DuckDB would find these few customers by direct addressing, in a table of all customers.
+  const changed = sql`(
+    select xor(customer_key, 0) as customer_key from ${change} where sign <> 0 group by 1
+  ) as changed using (customer_key)`;
+  const ofChanged = sql`(
+    select ${columns} from ${base} semi join ${changed} ${superseded} union all ${added}
   )`;
-  const changed = { purchases: sql`${signed} as purchase`, condition: matching };
-  if (!needs.firsts) return [ofBase, { ...changed, isSigned: true }];
-  const first = withFirsts(changed, signed, counted, true);
-  // A base may have a changed purchase twice, of which only one is a first one by its previous purchase.
-  const isFirstNow = first.isFirst ?? sql`false`;
-  const isFirstOfSign =
-    isFirst === null ? isFirstNow : sql`case when sign < 0 then ${isFirst} else ${isFirstNow} end`;
-  return [ofBase, { ...first, isFirst: isFirstOfSign, isSigned: true }];
+  const ofOthers = sql`${base} as purchase anti join ${changed}`;
+  return [{ ...ofBase, purchases: ofOthers, allCustomers: undefined }, of(ofChanged)];
 }
 
 /** The column with the quarter of an hour of a customer's previous purchase with these payment statuses. */
@@ -118,25 +117,22 @@ function previousIn(
 const firstOf = ({ ofBase: { firstQuarter } }: Generation, previous: Sql): Sql =>
   firstQuarter === null ? sql`false` : sql`${previous} < ${raw(String(firstQuarter))}`;
 
-/** `purchases` with the first ones of their customers, of each sign. DuckDB's window functions are not safe. */
-function withFirsts(part: Part, purchases: Sql, counted: Sql, isSigned: boolean): Part {
-  const keys = raw(isSigned ? 'sign, customer_key' : 'customer_key');
-  // By the key itself, DuckDB would group these few rows by direct addressing, in a table of all customers.
-  const grouped = raw(isSigned ? 'sign, xor(customer_key, 0) as customer_key' : 'customer_key');
-  return {
-    ...part,
-    isFirst: sql`(purchase.id = first_id) is true`,
-    purchases: sql`
-      ${purchases} as purchase
-      left join (
-        select ${grouped}, arg_min(id, {instant: created_at, id: id}) as first_id
-        from ${purchases} as counted where ${counted} group by all
-      ) as first using (${keys})`,
-  };
-}
+/** `purchases` with the first ones of their customers. DuckDB's window functions are not safe. */
+const withFirsts = (purchases: Sql, { matching, counted }: Conditions): Part => ({
+  condition: matching,
+  isFirst: sql`(purchase.id = first_id) is true`,
+  purchases: sql`
+    ${purchases} as purchase
+    left join (
+      select customer_key, arg_min(id, {instant: created_at, id: id}) as first_id
+      from ${purchases} as counted where ${counted} group by customer_key
+    ) as first using (customer_key)`,
+});
 
-type OfBase = {
-  readonly base: Sql;
+type Counted = {
+  /** All purchases as a table of SQL, and a condition of their customers. */
+  readonly all: Sql;
+  readonly having?: Sql;
   readonly matching: Sql;
   readonly previous: Sql | null;
   readonly needs: Needs;
@@ -149,14 +145,14 @@ type OfBase = {
  */
 function countsOfCustomers(
   generation: Generation,
-  { base, matching, previous, needs: { groups, periods } }: OfBase,
+  { all, having = empty, matching, previous, needs: { groups, periods } }: Counted,
   { maxBitmapBytes, maxBitsPerPurchase }: Shortcuts,
 ): Pick<Part, 'countCustomers' | 'allCustomers'> {
   const { keyCounts, summary } = generation;
   const customers = keyCounts(customerDictionary);
   if (customers === 0 || maxBitmapBytes === 0) return {};
   const allCustomers = sql`(
-    select count(*) from (select customer_key from ${base} where ${matching} group by customer_key)
+    select count(*) from (select customer_key from ${all} as purchase where ${matching} group by customer_key ${having})
   )`;
   const greatest = raw(String(customers - 1));
   const bits = (condition: Sql) =>

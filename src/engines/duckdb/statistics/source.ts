@@ -6,11 +6,7 @@ import {
   labelOfDimension,
   type PurchaseFilters,
 } from '../../../domain/purchase-query.ts';
-import {
-  isPeriodDimension,
-  type PurchaseCohortsQuery,
-  type PurchaseReportQuery,
-} from '../../../domain/purchase-report.ts';
+import { isPeriodDimension, type PurchaseCohortsQuery } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import type { CohortSource } from '../../report/cohorts.ts';
@@ -93,13 +89,6 @@ async function cohortPurchases(
 const needsCustomersFor = ({ sums, dimensions }: Pick<SideQuery, 'sums' | 'dimensions'>): boolean =>
   sums.some((name) => !addsUp(name) || isAmount(name)) || needsFirsts({ sums, dimensions });
 
-/** Whether a report needs all purchases of customers with changes, before and after. */
-export const needsCustomers = ({ measures, totals = [], groupBy }: PurchaseReportQuery): boolean =>
-  needsCustomersFor({
-    sums: sumsOf([...measures, ...totals]),
-    dimensions: groupBy.filter((dimension) => dimension !== 'auto'),
-  });
-
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { connection, generation, context } = reading;
   const { filters, only } = side;
@@ -116,6 +105,7 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
     customers: needsCustomersFor(side),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
+    ofCustomers: side.dimensions.includes('customer'),
   };
   const { paymentStatuses } = filters;
   const counted = firsts ? await purchasesMatching(connection, labels, { paymentStatuses }) : null;

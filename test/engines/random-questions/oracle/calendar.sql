@@ -8,6 +8,14 @@ language sql immutable return instant at time zone
     then zone else 'UTC'
   end;
 
+-- The local time between two instants in days, rounded up.
+create function oracle.days(since timestamptz, until timestamptz, zone text) returns bigint
+language sql immutable return case
+  when since > until then 0
+  when since is null or until is null then null
+  else greatest(1, ceil((extract(epoch from oracle.local(until, zone) - oracle.local(since, zone)) + 0.000001) / 86400))
+end;
+
 -- An instant at which clocks show `wanted`; after it if they skip `wanted`.
 create function oracle.instant_near(wanted timestamp, zone text) returns timestamptz
 language sql immutable return wanted at time zone

@@ -241,8 +241,8 @@ export function report(asked: Asked): Sql {
       else json_build_object(
         'object', 'purchase_report', 'timezone', ${timezone}::text,
         'measures', ${JSON.stringify(measures)}::json, 'group_by', ${JSON.stringify(groupBy)}::json,
-        'period', (select json_build_object('since', oracle.shown(since), 'until', oracle.shown(until)) from current),
-        'compared_period', (select json_build_object('since', oracle.shown(since), 'until', oracle.shown(until)) from compared),
+        'period', (select json_build_object('since', oracle.shown(since), 'until', oracle.shown(until), 'days', oracle.days(since, until, ${timezone})) from current),
+        'compared_period', (select json_build_object('since', oracle.shown(since), 'until', oracle.shown(until), 'days', oracle.days(since, until, ${timezone})) from compared),
         ${currencies},
         'totals', (
           select json_build_object(${fields}) from (select ${join(sums)} from matching) as total

@@ -1,27 +1,18 @@
-import { endOfPeriodAt, type WeekStart } from '../../domain/period.ts';
-import { labelDimensions } from '../../domain/purchase-query.ts';
+import { endOfPeriodAt, type WeekStart } from '../domain/period.ts';
+import { labelDimensions } from '../domain/purchase-query.ts';
 import {
   type Comparison,
   isPeriodDimension,
   reportLimits,
   stepMonths,
-} from '../../domain/purchase-report.ts';
-import {
-  type Currencies,
-  noMatch,
-  noteCurrency,
-  noteFilters,
-  noteInstant,
-  noteStatuses,
-  noteUtc,
-  type ToolRead,
-  zoneOf,
-} from './notes.ts';
+} from '../domain/purchase-report.ts';
+import { type Currencies, noMatch, noteUtc, type ToolRead, textsAreData, zoneOf } from './notes.ts';
 
 type ReportResponse = Currencies & {
   readonly measures: readonly string[];
   readonly group_by: readonly string[];
-  readonly compared_period: object | null;
+  readonly period: { readonly days: number | null };
+  readonly compared_period: { readonly days: number | null } | null;
   readonly totals: Readonly<Record<string, unknown>>;
   readonly rows: readonly Readonly<Record<string, unknown>>[];
   readonly rows_truncated: boolean;
@@ -34,15 +25,14 @@ export async function noteReport(read: ReportRead): Promise<string[]> {
     (name) => isPeriodDimension(name) || /^(weekday|hour)/.test(name),
   );
   return [
-    ...noteInstant(read),
-    noteStatuses(read),
-    ...noteCurrency(read),
     ...(isEmpty(response) ? [noMatch] : []),
     ...noteRows(read),
     ...(await noteCutPeriods(read)),
-    ...(await noteFilters(read)),
     ...(isLocal || query.compare_to !== undefined ? noteUtc(read) : []),
-    ...(response.compared_period === null ? [] : [noteCompared(query.compare_to as Comparison)]),
+    ...(response.compared_period === null
+      ? []
+      : [noteCompared(query.compare_to as Comparison), ...noteDays(response)]),
+    ...(query.expand === undefined ? [] : [textsAreData]),
   ];
 }
 
@@ -50,6 +40,13 @@ const noteCompared = (comparison: Comparison): string =>
   `compared has the figures of compared_period. Rows of periods are matched by their ${
     stepMonths(comparison) === null ? 'position in it' : 'local dates'
   }.`;
+
+function noteDays({ period, compared_period: compared }: ReportResponse): string[] {
+  if (compared === null || period.days === compared.days) return [];
+  return [
+    `period has ${period.days} days, and compared_period ${compared.days}: compare revenue and counts by day.`,
+  ];
+}
 
 const isEmpty = ({ totals, rows }: ReportResponse): boolean =>
   rows.length === 0 && Object.values(totals).every((total) => total === 0);
