@@ -68,7 +68,7 @@ async function cohortPurchases(
   );
   // Each cohort has a group for each later period.
   const groups = cohorts * groupsOf(generation, [interval], { createdSince });
-  const needs = { firsts: true, customers: true, groups };
+  const needs = { firsts: true, customers: true, amounts: false, groups };
   const parts =
     counted === null || matching === null || isWon === null
       ? []
@@ -86,9 +86,6 @@ async function cohortPurchases(
   };
 }
 
-const needsCustomersFor = ({ sums, dimensions }: Pick<SideQuery, 'sums' | 'dimensions'>): boolean =>
-  sums.some((name) => !addsUp(name) || isAmount(name)) || needsFirsts({ sums, dimensions });
-
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { connection, generation, context } = reading;
   const { filters, only } = side;
@@ -102,7 +99,8 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const firsts = needsFirsts(side);
   const needs = {
     firsts,
-    customers: needsCustomersFor(side),
+    customers: firsts || side.sums.some((name) => !addsUp(name)),
+    amounts: side.sums.some(isAmount),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
     ofCustomers: side.dimensions.includes('customer'),
@@ -117,7 +115,14 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
   return {
     dimensions,
-    parts: parts.map((part) => ({ ...part, purchases: sql`${part.purchases} ${joined}` })),
+    parts: parts.map(({ corrected, ...part }) => ({
+      ...part,
+      purchases: sql`${part.purchases} ${joined}`,
+      corrected: corrected && {
+        ...corrected,
+        purchases: sql`${corrected.purchases} ${joined}`,
+      },
+    })),
   };
 }
 
