@@ -164,7 +164,7 @@ describe.runIf(hasBrowser)('the page', () => {
           'New and returning customers',
           await report('group_by=customer_type&order_by=customer_type&', compared),
         ],
-        ['Best customers', await report(`group_by=customer&${customers}`)],
+        ['Best customers', await report(`group_by=customer&expand=customer&${customers}`)],
         ['Cohorts', (await expected('/cohorts?periods=12&timezone=UTC&', cohorts)).body],
         ['Latest orders', (await expected('?limit=10&')).body],
         ['All orders, as Parquet', ''],

@@ -30,9 +30,9 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await ranking(page).textContent()).toBe(`${hostile} sourceR$351.00new100%27R$13.00`);
     const purchases = page.locator('#purchases tbody tr');
     expect(await purchases.count()).toBe(10);
-    // Names come with one request for all rows of a list.
+    // One request has the names of all rows of the list. Those of the best customers are in the report.
     expect(await purchases.first().locator('a').last().textContent()).toBe(`${hostile} name`);
-    expect(requests.filter((request) => request.url().includes('/v1/customers?')).length).toBe(2);
+    expect(requests.filter((request) => request.url().includes('/v1/customers?')).length).toBe(1);
     await page.getByRole('button', { name: 'Load more' }).click();
     await purchases.nth(19).waitFor();
     expect(await page.locator('#freshness').textContent()).toMatch(/^Updated at .+\(.+\)$/);

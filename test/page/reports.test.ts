@@ -113,17 +113,23 @@ describe.runIf(hasBrowser)('the page', () => {
     await add(ana, '2025-11-10T12:00:00Z', 1_000);
     await add(ana, '2026-01-10T12:00:00Z', 3_000);
     await add(bia, '2025-11-11T12:00:00Z', 500);
-    await add(await addCustomer(pool, organizationId), '2026-01-12T12:00:00Z', 1_000);
+    const caio = { organization_id: organizationId, name: ' ', email: 'caio@example.com' };
+    await add(await addRow(pool, 'customers', caio), '2026-01-12T12:00:00Z', 700);
+    await add(await addCustomer(pool, organizationId), '2026-01-12T12:00:00Z', 300);
     const { secret } = await addKey(pool, organizationId);
     await worker.syncAll();
     const { page, enter, loaded } = await open(paidJanuary);
     await enter(secret);
     const text = (selector: string) => page.locator(selector).allTextContents();
     expect(await text('#customer-types tbody tr')).toEqual([
-      'NewR$10.00new25%11',
+      'NewR$10.00new25%22',
       'ReturningR$30.00new75%11',
     ]);
-    expect((await text('#best-customers tbody tr'))[0]).toBe('Ana1R$30.00');
+    expect(await text('#best-customers tbody tr')).toEqual([
+      'Ana1R$30.00',
+      'caio@example.com1R$7.00',
+      expect.stringMatching(/^cus_\w+1R\$3\.00$/),
+    ]);
     expect(await text('#cohorts tbody th')).toEqual(['Nov 2025', 'Jan 2026', 'All']);
     // Of two customers, one came back in January.
     expect((await text('#cohorts tbody tr'))[0]).toMatch(/^Nov 202520.0%50.0%/);

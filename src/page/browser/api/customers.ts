@@ -1,22 +1,10 @@
 import { get } from './api.ts';
 import { pathOf } from './path.ts';
-import type { Customer, Page, Report } from './responses.ts';
+import type { Customer, Page } from './responses.ts';
 
 /** A name may be an empty text. */
 export const nameOf = ({ name, email, phone, id }: Customer): string =>
   name?.trim() || email || phone || id;
-
-/** A report by customer, and the customers' names by id. */
-export type BestCustomers = {
-  readonly report: Report;
-  readonly names: ReadonlyMap<string, string>;
-};
-
-export async function listBestCustomers(path: string, signal: AbortSignal): Promise<BestCustomers> {
-  const { body: report } = await get<Report>(path, signal);
-  const ids = report.rows.map(({ customer }) => String(customer));
-  return { report, names: await namesOf(ids, signal) };
-}
 
 /** The names of customers by id, in one request. */
 export async function namesOf(

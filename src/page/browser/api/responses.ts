@@ -19,7 +19,12 @@ export type Bounds = { readonly since: string | null; readonly until: string | n
 type Compared = Amounts & { readonly compared?: Amounts };
 
 /** The values of its dimensions are under their names. */
-export type ReportRow = Compared & { readonly [dimension: string]: unknown };
+export type ReportRow = Compared & {
+  /** With `expand=customer`; null if the customer has none. */
+  readonly customer_name?: string | null;
+  readonly customer_email?: string | null;
+  readonly [dimension: string]: unknown;
+};
 
 export type Report = {
   readonly timezone: string;

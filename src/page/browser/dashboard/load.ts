@@ -1,6 +1,5 @@
 import type uPlot from 'uplot';
 import { get, type Snapshot } from '../api/api.ts';
-import { type BestCustomers, listBestCustomers } from '../api/customers.ts';
 import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
 import type { Cohorts, Page, Purchase, Report, SalesReport } from '../api/responses.ts';
@@ -36,7 +35,7 @@ export type DashboardData = {
   readonly ranking: Report;
   readonly sales: SalesReport;
   readonly customer_types: Report;
-  readonly customers: BestCustomers;
+  readonly customers: Report;
   readonly cohorts: Cohorts;
   readonly purchases: PurchasePages;
   /** The totals again, after all parts: other ones mean that purchases have changed meanwhile. */
@@ -70,7 +69,7 @@ export async function loadDashboard(
   void load('ranking', () => read<Report>(requests.ranking));
   void load('sales', () => read<SalesReport>(requests.sales));
   void load('customer_types', () => read<Report>(requests.customer_types));
-  void load('customers', () => listBestCustomers(requests.customers, signal));
+  void load('customers', () => read<Report>(requests.customers));
   void load('purchases', () => listPurchases(requests.purchases, signal));
   void load('cohorts', () => read<Cohorts>(requests.cohorts));
 }

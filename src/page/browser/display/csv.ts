@@ -49,7 +49,7 @@ const isPeriod = (name: string): boolean => name in texts.intervals;
 export function reportTable(
   report: Grouped,
   state: ViewState,
-  labelOf = (name: string, value: unknown) => groupLabel(name, value, report.timezone),
+  labelOf = (name: string, row: ReportRow) => groupLabel(name, row[name], report.timezone),
 ): CsvTable {
   const { group_by, rows, timezone } = report;
   const [first] = rows;
@@ -72,7 +72,7 @@ export function reportTable(
       const currency = currencyOf(report, row);
       return [
         ...group_by.map((name): Cell => {
-          if (!isPeriod(name)) return labelOf(name, row[name]);
+          if (!isPeriod(name)) return labelOf(name, row);
           return {
             plain: localText(String(row[name]), timezone).slice(0, name === 'hour' ? 16 : 10),
           };

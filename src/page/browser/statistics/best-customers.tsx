@@ -1,4 +1,5 @@
-import type { BestCustomers } from '../api/customers.ts';
+import { nameOf } from '../api/customers.ts';
+import type { Report, ReportRow } from '../api/responses.ts';
 import { Label } from '../components/label.tsx';
 import { Table } from '../components/table.tsx';
 import type { View } from '../dashboard/load.ts';
@@ -11,16 +12,22 @@ import { texts } from '../language/language.ts';
 /** The customers with the largest revenue of the period. */
 export const BestCustomersPanel = () => (
   <Panel name="customers" id="best-customers" title={texts.customers.best} table={tableOf}>
-    {(value, view) => <Customers value={value} view={view} />}
+    {(report, view) => <Customers report={report} view={view} />}
   </Panel>
 );
 
-const tableOf = ({ report, names }: BestCustomers, { state }: View) =>
-  reportTable(report, state, (_, id) => names.get(String(id)) ?? String(id));
+const tableOf = (report: Report, { state }: View) =>
+  reportTable(report, state, (_, row) => customerOf(row).name);
 
-type CustomersProperties = { readonly value: BestCustomers; readonly view: View };
+/** The id and the name of the customer of a row. */
+function customerOf({ customer, customer_name: name, customer_email: email }: ReportRow) {
+  const id = String(customer);
+  return { id, name: nameOf({ id, name: name ?? '', email: email ?? '' }) };
+}
 
-function Customers({ value: { report, names }, view: { state } }: CustomersProperties) {
+type CustomersProperties = { readonly report: Report; readonly view: View };
+
+function Customers({ report, view: { state } }: CustomersProperties) {
   if (report.rows.length === 0) return <p class="empty">{texts.customers.none}</p>;
   const columns = [
     { name: texts.dimensions.customer },
@@ -29,19 +36,19 @@ function Customers({ value: { report, names }, view: { state } }: CustomersPrope
   ];
   return (
     <Table label={texts.measures.customer_count} columns={columns}>
-      {report.rows.map(({ customer, purchase_count, revenue_in_cents }) => {
-        const id = String(customer);
+      {report.rows.map((row) => {
+        const { id, name } = customerOf(row);
         return (
           <tr key={id}>
             <th scope="row">
               <a href={`/app/customers/${id}`}>
-                <Label text={names.get(id) ?? id} />
+                <Label text={name} />
               </a>
             </th>
-            <td class="number">{formatCount(purchase_count)}</td>
+            <td class="number">{formatCount(row.purchase_count)}</td>
             <td class="number">
               {/* Amounts of several currencies have no sum. */}
-              {report.mixed_currencies ? '–' : formatMoney(revenue_in_cents, report.currency)}
+              {report.mixed_currencies ? '–' : formatMoney(row.revenue_in_cents, report.currency)}
             </td>
           </tr>
         );

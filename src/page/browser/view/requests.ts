@@ -91,6 +91,7 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
     // Not compared: customers of the compared time alone are not the best ones of the period.
     customers: pathOf('/purchases/report', {
       group_by: 'customer',
+      expand: 'customer',
       measures: 'revenue_in_cents,purchase_count',
       order_by: context.hasSeveralCurrencies ? '-purchase_count' : '-revenue_in_cents',
       limit: bestCustomers,
