@@ -11,58 +11,6 @@ const stateOf = (page: Page) =>
   Object.fromEntries(new URLSearchParams(new URL(page.url()).hash.slice(1)));
 
 describe.runIf(hasBrowser)('the page', () => {
-  it('compares with the same time of the period before, and marks the period that is not over', {
-    tags: ['slow'],
-  }, async ({ open, database: { pool }, worker }) => {
-    const organizationId = await addOrganization(pool);
-    const customer_id = await addCustomer(pool, organizationId);
-    const now = Date.now();
-    const day = (daysAgo: number) =>
-      new Date(now - daysAgo * 86_400_000).toISOString().slice(0, 10);
-    const add = (created_at: string, purchase_value_in_cents: number) =>
-      addPurchase(pool, organizationId, {
-        ...{ customer_id, created_at, purchase_value_in_cents },
-        ...{ currency: 'BRL', payment_status: 'paid' },
-      });
-    for (const daysAgo of [0, 1, 2, 3, 4, 5, 6]) await add(`${day(daysAgo)}T00:00:00Z`, 300);
-    for (const daysAgo of [7, 8, 9, 10, 11, 12]) await add(`${day(daysAgo)}T00:00:00Z`, 100);
-    // Later than the present time of day.
-    await add(`${day(7)}T23:59:59.9Z`, 5_000);
-    const { secret } = await addKey(pool, organizationId);
-    await worker.syncAll();
-    const { page, enter, loaded } = await open('/#period=last7&timezone=UTC');
-    await page.clock.setFixedTime(now);
-    await enter(secret);
-    const first = page.locator('#totals .card').first();
-    expect(await first.textContent()).toMatch(/\+250%before: R\$6.00 in /);
-    expect(await page.locator('#dates-shown .compared').textContent()).toMatch(
-      /, until \d+:\d\d [AP]M$/,
-    );
-    expect(await page.locator('#ranking tbody tr').textContent()).toContain('R$21.00+250%100%');
-    expect(await page.locator('#legend li').allTextContents()).toEqual([
-      expect.any(String),
-      expect.any(String),
-      'until now',
-    ]);
-    await page.getByText('Show as a table').click();
-    const days = page.locator('#chart-table tbody tr');
-    expect(await days.count()).toBe(7);
-    expect(await days.first().textContent()).toContain('R$3.00R$0.00');
-    expect(await days.last().textContent()).toMatch(/, until .+R\$3.00R\$1.00$/);
-    await page.getByLabel('compared with').selectOption('the year before');
-    await loaded();
-    expect(stateOf(page)).toMatchObject({ compare_to: 'previous_year' });
-    expect(await first.locator('.card-change').textContent()).toBe('no data in the period before');
-    await page.getByLabel('compared with').selectOption('no comparison');
-    await loaded();
-    expect(await first.locator('.card-change').textContent()).toBe('');
-    expect(await page.locator('#legend li').count()).toBe(2);
-    // A month is compared with a month, unless its user chose otherwise.
-    await page.getByText('This month').click();
-    await loaded();
-    expect(stateOf(page)).toMatchObject({ compare_to: 'none' });
-  });
-
   it('counts paid purchases alone, and those of every payment status after one click', {
     tags: ['slow'],
   }, async ({ show }) => {

@@ -15,6 +15,9 @@ export type Stats = { readonly groups: readonly { readonly key: string | null }[
 /** The first and the last instant; null without a bound. */
 export type Bounds = { readonly since: string | null; readonly until: string | null };
 
+/** The bounds of a report, and the local days between them; null without both bounds. */
+type ReportPeriod = Bounds & { readonly days: number | null };
+
 /** `compared` is missing without a comparison. */
 type Compared = Amounts & { readonly compared?: Amounts };
 
@@ -29,8 +32,8 @@ export type ReportRow = Compared & {
 export type Report = {
   readonly timezone: string;
   readonly group_by: readonly string[];
-  readonly period: Bounds;
-  readonly compared_period: Bounds | null;
+  readonly period: ReportPeriod;
+  readonly compared_period: ReportPeriod | null;
   /** Of the period and of the compared one. */
   readonly currency: string | null;
   readonly mixed_currencies: boolean;

@@ -1,7 +1,8 @@
 import { useEffect } from 'preact/hooks';
+import type { Report } from '../api/responses.ts';
 import { Banner } from '../components/failures.tsx';
 import { narrow, useMedia } from '../components/media.ts';
-import { formatDays, formatSpan } from '../display/format.ts';
+import { formatCount, formatDays, formatSpan } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 import { BestCustomersPanel } from '../statistics/best-customers.tsx';
 import { CohortPanel } from '../statistics/cohorts.tsx';
@@ -71,7 +72,20 @@ function Dates() {
       </p>
       {!isNarrow && <ComparisonChoice />}
       {span && <small class="compared">{formatSpan(span, state.timezone)}</small>}
+      {report && <DifferentDays report={report} />}
     </div>
+  );
+}
+
+/** Says that the period and the compared one have different numbers of days. */
+function DifferentDays({ report }: { readonly report: Report }) {
+  const { days } = report.period;
+  const before = report.compared_period?.days ?? null;
+  if (days === null || before === null || days === before) return null;
+  return (
+    <small class="different-days">
+      {texts.comparison.differentDays(formatCount(days), formatCount(before))}
+    </small>
   );
 }
 

@@ -239,6 +239,9 @@ export const texts = {
     previous_year: 'the year before',
     previous_year_weekdays: 'the same weekdays of the year before',
     none: 'no comparison',
+    /** If the two periods have different numbers of days. */
+    differentDays: (days: string, before: string) =>
+      `${days} days are compared with ${before}: a change may come from that alone.`,
   },
   statusSwitch: {
     paid: 'Paid',

@@ -233,6 +233,8 @@ export const texts: Catalogue = {
     previous_year: 'o ano anterior',
     previous_year_weekdays: 'os mesmos dias da semana do ano anterior',
     none: 'sem comparação',
+    differentDays: (days, before) =>
+      `${days} dias são comparados com ${before}: só isso já pode explicar uma variação.`,
   },
   statusSwitch: {
     paid: 'Pagos',
