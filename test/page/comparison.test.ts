@@ -61,6 +61,48 @@ describe.runIf(hasBrowser)('the page', () => {
     },
   );
 
+  it.for([
+    ['en-US', 'the same weekdays of the year before'],
+    ['pt-BR', 'os mesmos dias da semana do ano anterior'],
+  ] as const)(
+    'compares with the same weekdays of the year before: %s',
+    {
+      tags: ['slow'],
+    },
+    async ([locale, name], { open, database, worker }) => {
+      // Both 3 March 2025 and 4 March 2024 are Mondays.
+      const secret = await addDailyShop(database, [
+        ['2025-03-03', 3_000],
+        ['2024-03-03', 50_000],
+        ['2024-03-04', 1_000],
+      ]);
+      await worker.syncAll();
+      const week = '/#period=custom&from=2025-03-03&to=2025-03-09&timezone=UTC';
+      const { page, enter, loaded } = await open(week, { locale });
+      await enter(secret);
+      const comparison = page.locator('#compare-to');
+      await comparison.selectOption(name);
+      await loaded();
+      expect(stateOf(page)).toMatchObject({ compare_to: 'previous_year_weekdays' });
+      expect(await page.locator('#dates-shown .compared').textContent()).toMatch(
+        /\b4\W+10\b.* 2024$/,
+      );
+      expect(await page.locator('.card-change').first().textContent()).toBe('+200%');
+      await page.locator('.table-of-chart summary').click();
+      expect(await page.locator('#chart-table tbody tr').first().textContent()).toMatch(
+        /2025R\$\s?30.00R\$\s?10.00$/,
+      );
+      // The list shows the whole name, and fits into a narrow window too.
+      const width = async () => (await comparison.boundingBox())?.width;
+      const whole = await width();
+      expect(whole).toBeGreaterThan(280);
+      await page.setViewportSize({ width: 390, height: 900 });
+      await page.locator('#more-controls').click();
+      expect(await width()).toBe(whole);
+      expect(await overflowOf(page)).toBe(0);
+    },
+  );
+
   it('compares with the same time of the period before, and marks the period that is not over', {
     tags: ['slow'],
   }, async ({ open, database: { pool }, worker }) => {
