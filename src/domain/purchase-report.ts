@@ -21,6 +21,8 @@ export const reportMeasures = [
   'new_customer_count',
   /** The customers with another purchase in the row. */
   'returning_customer_count',
+  /** The customers with at least two purchases in the row. */
+  'repeat_customer_count',
   ...optionalAmounts,
 ] as const;
 export type ReportMeasure = (typeof reportMeasures)[number];

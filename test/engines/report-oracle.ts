@@ -98,6 +98,10 @@ function measure(name: ReportMeasure, rows: readonly OracleRow[], firsts: Set<bi
       return customersOf(rows.filter(({ id }) => firsts.has(id)));
     case 'returning_customer_count':
       return customersOf(rows.filter(({ id }) => !firsts.has(id)));
+    case 'repeat_customer_count': {
+      const ids = rows.map(({ customer_id }) => customer_id);
+      return BigInt(new Set(ids.filter((id, index) => ids.indexOf(id) !== index)).size);
+    }
     default:
       return sum(rows.map((row) => BigInt((row[name] as bigint | null | undefined) ?? 0n)));
   }

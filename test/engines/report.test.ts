@@ -92,6 +92,48 @@ describeEngines('the engine %s', (name) => {
     expect(await newSources({ createdSince: micros(february) })).toEqual(['d']);
   });
 
+  it('counts customers with several purchases in a row, in the period and the compared one', async () => {
+    await purchasesAt(
+      { customer: 0, created_at: '2026-01-05T00:00:00Z', utm_source: 'a' },
+      { customer: 0, created_at: '2026-01-06T00:00:00Z', utm_source: 'b' },
+      { customer: 0, created_at: '2026-02-05T00:00:00Z', utm_source: 'a' },
+      { customer: 0, created_at: '2026-02-06T00:00:00Z', utm_source: 'a' },
+      { customer: 0, created_at: '2026-02-07T00:00:00Z', utm_source: 'a' },
+      { customer: 1, created_at: '2026-02-05T00:00:00Z', utm_source: 'a' },
+      { customer: 1, created_at: '2026-02-06T00:00:00Z', utm_source: 'b' },
+      { customer: 2, created_at: '2026-02-06T00:00:00Z', utm_source: 'b' },
+      { customer: 2, created_at: '2026-02-07T00:00:00Z', utm_source: 'b' },
+    );
+    const query: OracleQuery = {
+      ...total,
+      filters: {
+        createdSince: micros('2026-02-01T00:00:00Z'),
+        createdUntil: micros('2026-02-28T23:59:59.999999Z'),
+      },
+      measures: ['repeat_customer_count'],
+      groupBy: ['utm_source'],
+      orderBy: { by: 'repeat_customer_count', isDescending: true },
+      compareTo: 'previous_month',
+    };
+    const { totals, rows } = await expectReport(query);
+    expect(totals).toEqual({ values: [3n], compared: [1n] });
+    expect(rows.map(({ values, compared }) => [values[0], compared?.[0]])).toEqual([
+      [1n, 0n],
+      [1n, 0n],
+    ]);
+    const measures = [...reportMeasures];
+    for (const groupBy of [[], ['month'], ['customer'], ['customer_type', 'utm_source']] as const) {
+      await expectReport({ ...query, measures, groupBy: [...groupBy] });
+      await expectReport({
+        ...query,
+        measures,
+        groupBy: [...groupBy],
+        filters: {},
+        compareTo: undefined,
+      });
+    }
+  });
+
   it('matches periods by their place, and has rows of purchases in the compared period alone', async () => {
     await purchasesAt(
       { customer: 0, created_at: '2026-01-31T12:00:00Z', purchase_value_in_cents: 7n },

@@ -32,6 +32,9 @@ const measureSchemas: Readonly<Record<ReportMeasure, z.ZodType<bigint>>> = {
   returning_customer_count: sum().meta({
     description: 'Distinct customers that have a later purchase among these.',
   }),
+  repeat_customer_count: sum().meta({
+    description: 'Distinct customers that have at least two purchases among these.',
+  }),
   subtotal_amount_in_cents: sum(),
   total_amount_in_cents: sum(),
   discount_in_cents: sum(),

@@ -123,9 +123,9 @@ function refusalOf(error: unknown, { groupBy, measures }: PurchaseReportQuery): 
     );
   }
   if (error instanceof TooManyGroupsError) {
-    const remedy = measures.includes('customer_count')
-      ? 'leave out customer_count'
-      : 'choose fewer dimensions';
+    const counted = measures.filter((name) => /^(repeat_)?customer_count$/.test(name));
+    const remedy =
+      counted.length > 0 ? `leave out ${counted.join(' and ')}` : 'choose fewer dimensions';
     return invalid(
       'group_by',
       `may have ${error.count} groups and customers of groups, more than ${error.max}: ${remedy}, or ` +

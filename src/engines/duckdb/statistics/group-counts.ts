@@ -43,7 +43,8 @@ export function requireFewGroups(
   const { summary } = generation;
   const purchases = purchasesWithin(summary, timeBounds(summary, filters));
   if (dimensions.length === 0 || purchases <= max) return;
-  const isOfCustomers = sums.includes('customer_count') && !dimensions.includes('customer');
+  const countsCustomers = sums.includes('customer_count') || sums.includes('repeat_customer_count');
+  const isOfCustomers = countsCustomers && !dimensions.includes('customer');
   const keys = isOfCustomers ? [...dimensions, 'customer' as const] : dimensions;
   const count = Math.min(purchases, groupsOf(generation, keys, filters));
   if (count > max) throw new TooManyGroupsError(Math.round(count), max);

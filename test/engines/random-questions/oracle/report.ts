@@ -36,6 +36,8 @@ function measureOf(name: string, side: number): Sql {
       return sql`count(*) filter (where side = ${raw(String(side))} and is_first)`;
     case 'returning_customer_count':
       return sql`count(distinct customer_id) filter (where side = ${raw(String(side))} and not is_first)`;
+    case 'repeat_customer_count':
+      return sql`oracle.repeated(array_agg(customer_id) ${ofSide})`;
     default:
       return sql`coalesce(sum(${raw(name)}) ${ofSide}, 0)`;
   }
