@@ -225,7 +225,7 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
   });
 
   it.for([
-    ['report?measures=revenue', 'measures', 'one to 10 of purchase_count, revenue_in_cents'],
+    ['report?measures=revenue', 'measures', 'one to 13 of purchase_count, revenue_in_cents'],
     ['report?measures=', 'measures', 'give it a value or leave'],
     ['report?measures=purchase_count,purchase_count', 'measures', 'purchase_count'],
     ['report?group_by=source', 'group_by', 'one to 3 of status, platform'],
@@ -294,12 +294,16 @@ it('reports refuse more groups than memory is meant for, and say what would be r
   const report = (query: string) => api.get(`/v1/purchases/report?${query}`, secret);
   const counted = await report('group_by=customer_type');
   expect(expectRefusal(counted, 'validation_error', 'group_by').error.message).toBe(
-    'group_by may have 3 groups and customers of groups, more than 2: leave out customer_count, or ' +
+    'group_by may have 3 groups, customers and values of groups, more than 2: leave out customer_count, or ' +
       'choose later created_since and earlier created_until.',
   );
   const customers = await report('group_by=customer&measures=purchase_count');
   expect(expectRefusal(customers, 'validation_error', 'group_by').error.message).toContain(
     'more than 2: choose fewer dimensions, or',
+  );
+  const values = await report('measures=median_value_in_cents,revenue_in_cents');
+  expect(expectRefusal(values, 'validation_error', 'measures').error.message).toContain(
+    'more than 2: leave out median_value_in_cents, or',
   );
   for (const accepted of [
     'group_by=customer_type&measures=purchase_count',

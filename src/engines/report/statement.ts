@@ -2,6 +2,9 @@ import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import {
   type OptionalAmount,
   optionalAmounts,
+  type Quantile,
+  quantiles,
+  quantileTenths,
   type ReportMeasure,
 } from '../../domain/purchase-report.ts';
 
@@ -15,6 +18,8 @@ export type Dialect = {
   readonly wide: (integer: Sql) => Sql;
   /** The exact sum of a column of cents; null without any. */
   readonly sum: (column: Sql) => Sql;
+  /** The smallest value that at least so many tenths of the rows do not exceed; null without rows. */
+  readonly quantile: (column: Sql, tenths: number) => Sql;
   /** The quotient of two integers that are not negative, rounded down. */
   readonly quotient: (dividend: Sql, divisor: Sql) => Sql;
   /** Text in the order of its bytes. */
@@ -65,6 +70,7 @@ export const sumNames = [
   'new_customer_count',
   'returning_customer_count',
   'repeat_customer_count',
+  ...quantiles,
   ...optionalAmounts,
 ] as const;
 export type SumName = (typeof sumNames)[number];
@@ -77,13 +83,16 @@ export const sumsOf = (measures: readonly ReportMeasure[]): readonly SumName[] =
     return isOfAverage || measures.includes(name);
   });
 
-/** Customers of groups do not add up. */
+/** Customers and quantiles of groups do not add up. */
 const notAddingUp: readonly SumName[] = [
   'customer_count',
   'returning_customer_count',
   'repeat_customer_count',
+  ...quantiles,
 ];
 export const addsUp = (name: SumName): boolean => !notAddingUp.includes(name);
+
+export const isQuantile = (name: SumName): name is Quantile => name in quantileTenths;
 
 export const isAmount = (name: SumName): name is OptionalAmount =>
   (optionalAmounts as readonly string[]).includes(name);
@@ -207,6 +216,9 @@ function sumOf(
   dimensions: readonly DimensionSql[],
   name: SumName,
 ): Sql {
+  if (isQuantile(name)) {
+    return dialect.quantile(raw('purchase_value_in_cents'), quantileTenths[name]);
+  }
   if (isAmount(name)) return sql`coalesce(${centsOf(dialect, part, name)}, 0)`;
   switch (name) {
     case 'purchase_count':

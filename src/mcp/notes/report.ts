@@ -74,10 +74,12 @@ function noteRows({ response }: ReportRead): string[] {
       `Rows are missing: these are ${rows.length} of more. Set a larger limit (at most ${reportLimits.max}), or fewer dimensions. totals cover all.`,
     );
   }
-  const distinct = measures.filter((name) => /^((returning|repeat)_)?customer_count$/.test(name));
-  if (rows.length > 1 && distinct.length > 0) {
+  const notAdded = measures.filter((name) =>
+    /^((returning|repeat)_)?customer_count$|^(median|p90)_/.test(name),
+  );
+  if (rows.length > 1 && notAdded.length > 0) {
     notes.push(
-      `Each row counts a customer once in ${distinct.join(', ')}: do not add rows up. totals have the numbers of all rows.`,
+      `Rows of ${notAdded.join(', ')} do not add up: totals have the numbers of all rows.`,
     );
   }
   for (const name of groupBy.filter(isLabel)) {

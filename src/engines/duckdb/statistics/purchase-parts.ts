@@ -13,6 +13,8 @@ export type Needs = {
   readonly customers: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
+  /** Quantiles, of which those of several parts do not tell that of all. */
+  readonly quantiles?: boolean;
   /** The most groups in which customers are counted. */
   readonly groups: number;
   /** The groups are periods alone. */
@@ -37,8 +39,8 @@ export type Conditions = {
 
 /**
  * The current purchases as parts. If sums add up, these are the base and the changes, which are rows with a sign.
- * Customers need the present rows as one part; if the base tells their first purchases, those of customers with changes
- * are another part.
+ * Customers and quantiles need the present rows as one part; if the base tells first purchases, those of customers with
+ * changes are another part, unless quantiles are read too.
  */
 export function purchaseParts(
   generation: Generation,
@@ -82,7 +84,7 @@ export function purchaseParts(
   }
   const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
   const added = sql`select ${columns} from ${change} where sign > 0`;
-  if (!needs.firsts || previous === null) {
+  if (!needs.firsts || previous === null || needs.quantiles === true) {
     const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
     const ofAll = {
       ...counts,

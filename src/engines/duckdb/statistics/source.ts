@@ -12,7 +12,14 @@ import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import type { CohortSource } from '../../report/cohorts.ts';
 import { dimensionOf, needsFirsts } from '../../report/dimensions.ts';
 import type { ReportSource, SideQuery } from '../../report/source.ts';
-import { addsUp, isAmount, readsStatement, type Side, sumsOf } from '../../report/statement.ts';
+import {
+  addsUp,
+  isAmount,
+  isQuantile,
+  readsStatement,
+  type Side,
+  sumsOf,
+} from '../../report/statement.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Reading } from '../query-context.ts';
 import { timeBounds } from '../serving/generation.ts';
@@ -103,6 +110,7 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const needs = {
     firsts,
     customers: needsCustomersFor(side),
+    quantiles: side.sums.some(isQuantile),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
     ofCustomers: side.dimensions.includes('customer'),

@@ -141,3 +141,12 @@ language sql immutable begin atomic
     select from unnest(customers) as customer group by customer having count(*) > 1
   ) as repeated;
 end;
+
+-- The smallest value that at least so many tenths of the values do not exceed; 0 without any.
+create function oracle.quantile(cents bigint[], tenths integer) returns bigint
+language sql immutable begin atomic
+  select coalesce(min(value), 0) from (
+    select value, count(*) over (order by value) as not_above from unnest(cents) as value
+  ) as counted
+  where 10 * not_above >= tenths * cardinality(cents);
+end;

@@ -38,6 +38,10 @@ function measureOf(name: string, side: number): Sql {
       return sql`count(distinct customer_id) filter (where side = ${raw(String(side))} and not is_first)`;
     case 'repeat_customer_count':
       return sql`oracle.repeated(array_agg(customer_id) ${ofSide})`;
+    case 'median_value_in_cents':
+      return sql`oracle.quantile(array_agg(purchase_value_in_cents) ${ofSide}, 5)`;
+    case 'p90_value_in_cents':
+      return sql`oracle.quantile(array_agg(purchase_value_in_cents) ${ofSide}, 9)`;
     default:
       return sql`coalesce(sum(${raw(name)}) ${ofSide}, 0)`;
   }
