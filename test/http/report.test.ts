@@ -175,6 +175,15 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
     expect(body).toBe(
       '{"object":"purchase_cohorts","interval":"month","timezone":"UTC","group_by":"utm_source",' +
         '"currency":"BRL","mixed_currencies":false,' +
+        '"totals":{"customer_count":2,"periods":[' +
+        '{"cohort_customer_count":2,"customer_count":2,"purchase_count":2,"revenue_in_cents":301},' +
+        '{"cohort_customer_count":2,"customer_count":1,"purchase_count":1,"revenue_in_cents":50}],' +
+        '"groups":[{"key":"google","customer_count":1,"periods":[' +
+        '{"cohort_customer_count":1,"customer_count":1,"purchase_count":1,"revenue_in_cents":100},' +
+        '{"cohort_customer_count":1,"customer_count":1,"purchase_count":1,"revenue_in_cents":50}]},' +
+        '{"key":null,"customer_count":1,"periods":[' +
+        '{"cohort_customer_count":1,"customer_count":1,"purchase_count":1,"revenue_in_cents":201},' +
+        '{"cohort_customer_count":1,"customer_count":0,"purchase_count":0,"revenue_in_cents":0}]}]},' +
         '"rows":[{"cohort":"2026-01-01T00:00:00.000000Z","key":"google","customer_count":1,"periods":[' +
         '{"customer_count":1,"purchase_count":1,"revenue_in_cents":100,"is_complete":true},' +
         '{"customer_count":1,"purchase_count":1,"revenue_in_cents":50,"is_complete":true}]},' +
@@ -214,6 +223,7 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
       expect(new Set(Object.values(report.totals))).toEqual(new Set([0]));
       const cohorts = (await get(`cohorts?${query}`)).json();
       expect(cohorts).toMatchObject({ rows: [], currency: null, mixed_currencies: false });
+      expect(cohorts.totals).toEqual({ customer_count: 0, periods: [], groups: [] });
       expect((await get(`report?group_by=day&format=csv&${query}`)).body).toMatch(
         /^day,[^\n]*\r\n$/,
       );
