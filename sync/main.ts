@@ -4,6 +4,7 @@ import {
   exitCodes,
   runAsService,
   runProgram,
+  shardOption,
 } from '../src/commands/command-line.ts';
 import { encodeId } from '../src/domain/public-id.ts';
 import { serveMetrics } from '../src/metrics/listener.ts';
@@ -15,7 +16,6 @@ import type { Shard } from '../src/purchase-store/ticks/shard.ts';
 import { workerShares } from '../src/settings/memory-needs.ts';
 import { readSettings, type Settings } from '../src/settings/settings.ts';
 import { rebuildOrganization } from './commands/rebuild.ts';
-import { shardOption } from './commands/shard-option.ts';
 import { publishedContentsOf, withPublishedStatus } from './commands/stores.ts';
 import { verifyAll } from './commands/verify-command.ts';
 import {

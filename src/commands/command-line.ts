@@ -10,6 +10,7 @@ import { withFileAdvice } from '../process/file-advice.ts';
 import { createLog, logProcessEvents } from '../process/log.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { keepFilesPrivate } from '../process/private-files.ts';
+import type { Shard } from '../purchase-store/ticks/shard.ts';
 
 export const exitCodes = {
   done: 0,
@@ -113,4 +114,12 @@ export function wholeNumberOption(min: number, max = Number.MAX_SAFE_INTEGER) {
     if (number >= min && number <= max) return number;
     throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
   };
+}
+
+/** Parses an option: `1/4` is the first of four shards. */
+export function shardOption(text: string): Shard {
+  const [, number, of] = /^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? [];
+  const shard = { number: Number(number), of: Number(of) };
+  if (shard.number >= 1 && shard.number <= shard.of) return shard;
+  throw new InvalidArgumentError('It must look like 1/4: the shard, and the number of shards.');
 }

@@ -4,10 +4,10 @@ import { checkMapping, type MappingCheck } from '../postgres/mapping/check/check
 import { type Mapping, readMapping } from '../postgres/mapping/mapping-definition.ts';
 import { removeMapping } from '../postgres/mapping/remove.ts';
 import { readStoredTotals } from '../postgres/mapping/totals.ts';
+import { createProgress } from '../process/progress.ts';
 import { untilStopped } from '../process/stop-signals.ts';
 import { createProgram, exitCodes, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
-import { createProgress } from './mapping-progress.ts';
 import { count, formatCheck, formatFindings, formatTotals, summarize } from './mapping-report.ts';
 import { addStatusCommand } from './mapping-status.ts';
 
@@ -167,7 +167,7 @@ async function apply(
   acceptDeletions: boolean,
   stopped: AbortSignal,
 ): Promise<void> {
-  const progress = createProgress(total);
+  const progress = createProgress('rows', total);
   const applied = await unlessStopped(stopped, () =>
     applyMapping(database, mapping, {
       acceptDeletions,
@@ -177,7 +177,7 @@ async function apply(
   ).finally(progress.end);
   if (applied === null) {
     console.error(
-      `Stopped after ${count(progress.rows())} of ${count(total)} rows. ` +
+      `Stopped after ${count(progress.done())} of ${count(total)} rows. ` +
         'Run `npm run mapping -- apply` again: it goes on where it was.',
     );
     return;

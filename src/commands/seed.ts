@@ -3,10 +3,9 @@ import { encodeId } from '../domain/public-id.ts';
 import { createPool } from '../postgres/connection/pool.ts';
 import { createApiKey } from '../postgres/keys/api-keys.ts';
 import { migrate } from '../postgres/schema/migrate.ts';
-import type { SeededOrganization } from '../seed/seed-database.ts';
+import { type SeededOrganization, seedWithProgress } from '../seed/seed-database.ts';
 import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
 import { commandDatabase } from './database.ts';
-import { seedWithProgress } from './seed-progress.ts';
 
 type Options = {
   readonly organizations: number;

@@ -151,7 +151,7 @@ async function prepareDatabase(
     if (existing !== null || !mayAddDemo) return { organization: existing, secret: null };
     console.log('The database is empty: adding demo data.');
     // Loaded only here: with faker, it takes memory that the API does not need.
-    const { seedWithProgress } = await import('./seed-progress.ts');
+    const { seedWithProgress } = await import('../seed/seed-database.ts');
     // In one transaction: after a kill, the next start finds an empty database again.
     await seedWithProgress(databaseUrl, {
       ...demo,

@@ -5,7 +5,7 @@ const currenciesByDigits = {
   4: 'CLF UYW',
 } as const;
 
-export type MinorDigits = 0 | 2 | 3 | 4;
+type MinorDigits = 0 | 2 | 3 | 4;
 
 /** The digits of a missing or unknown currency, and of all that `digitsByCurrency` does not list. */
 export const usualDigits = 2;

@@ -17,7 +17,7 @@ export type PurchasePage = {
 
 export type PurchaseSums = { readonly purchaseCount: bigint; readonly revenueInCents: bigint };
 
-export type PurchaseGroup = PurchaseSums & { readonly key: string | null };
+type PurchaseGroup = PurchaseSums & { readonly key: string | null };
 
 export type PurchaseTotals = PurchaseSums & Currencies & { readonly customerCount: bigint };
 

@@ -30,7 +30,7 @@ export type PurchaseFilters = {
 
 /** The labels that filters compare with any texts, and not with those of a closed set. */
 export const textFilters = ['currency', ...trackingLabels] as const;
-export type TextFilter = (typeof textFilters)[number];
+type TextFilter = (typeof textFilters)[number];
 
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
@@ -87,7 +87,7 @@ export const seriesDimensions = statsDimensions.filter((dimension) => dimension 
   SeriesDimension,
   ...SeriesDimension[],
 ];
-export type SeriesDimension = Exclude<StatsDimension, 'day'>;
+type SeriesDimension = Exclude<StatsDimension, 'day'>;
 
 /** The names of labels in parameters. */
 export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;

@@ -134,4 +134,3 @@ export const trackingLabels = [
   'utm_content',
   'utm_term',
 ] as const satisfies readonly PurchaseLabel[];
-export type TrackingLabel = (typeof trackingLabels)[number];

@@ -3,8 +3,7 @@ import { cp, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { arch, platform } from 'node:os';
 import { dirname, join } from 'node:path';
-import { EmbeddedPostgresError } from './error.ts';
-import type { ServerUser } from './server-user.ts';
+import { EmbeddedPostgresError, type ServerUser } from './server-user.ts';
 
 export type PostgresBinaries = { readonly initdb: string; readonly postgres: string };
 

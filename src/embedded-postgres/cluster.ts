@@ -10,8 +10,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { prepareSession } from '../postgres/connection/session.ts';
 import { findBinaries, type PostgresBinaries } from './binaries.ts';
-import { EmbeddedPostgresError } from './error.ts';
-import { makeDirectoryFor, type ServerUser, serverUser } from './server-user.ts';
+import {
+  EmbeddedPostgresError,
+  makeDirectoryFor,
+  type ServerUser,
+  serverUser,
+} from './server-user.ts';
 
 export type EmbeddedPostgres = {
   /** A superuser's connection string for `database`. */

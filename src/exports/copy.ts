@@ -1,10 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
-import type { PurchaseColumn } from '../domain/purchase.ts';
-import { changedTextPattern, roundedNumberPattern } from '../domain/spreadsheet-text.ts';
 import { queryRows, runStatement } from '../duckdb/connection.ts';
-import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
-import { type Quoting, quotedCharacters, type Separator } from '../http/formats/quoting.ts';
+import { cellSql, type LineCell, type LinesFormat } from '../http/formats/lines.ts';
 import type { Table, TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { localTimeFunction } from './functions.ts';
@@ -23,8 +20,13 @@ export async function copyLines(
   format: LinesFormat,
 ): Promise<void> {
   const { before, cells, after } = format.line(purchaseTable);
-  const { columns, from } = projectPurchases(purchases, (value, column, index) =>
-    lineCell(value, column, cells[index] as LineCell),
+  const { columns, from } = projectPurchases(purchases, (value, { kind, required }, index) =>
+    cellSql(cells[index] as LineCell, value, {
+      isRequired: required,
+      isId: kind === 'purchase_id' || kind === 'customer_id',
+      digits: currencyDigits,
+      localTime: localTimeFunction,
+    }),
   );
   // COPY ends each line itself. The name of the only column is the first line.
   const line = sql`concat(${join([before, ...columns, after.replace(/\n$/, '')])})`;
@@ -47,62 +49,6 @@ async function copyAll(
   if (copied?.[0] === count) return;
   throw new Error(`the file is damaged: of ${count} purchases ${copied?.[0]} were written`);
 }
-
-/** A part of a line. `concat` leaves out what is null. */
-function lineCell(value: Sql, { kind, required }: PurchaseColumn, cell: LineCell): Sql {
-  const { before, quoting, after, absent } = cell;
-  // Letters and digits need no quotes.
-  const isId = kind === 'purchase_id' || kind === 'customer_id';
-  const quoted = sqlQuotings[isId && quoting !== 'json' ? 'none' : quoting](cellText(value, cell));
-  const around = (present: string, otherwise: string): Sql =>
-    required || present === otherwise
-      ? sql`${present}`
-      : sql`case when ${value} is null then ${otherwise} else ${present} end`;
-  return sql`concat(${around(before, absent)}, ${quoted}, ${around(after, '')})`;
-}
-
-/** As `valueWriter` of lines.ts, in SQL. */
-function cellText(value: Sql, { kind, units, timeZone }: LineCell): Sql {
-  if (units !== undefined) {
-    // Exact: a product of decimals is a decimal, but their quotient is a double.
-    const text = sql`case ${currencyDigits}
-      when 0 then ${value}::varchar
-      when 3 then (${value}::decimal(19, 0) * 0.001::decimal(4, 3))::varchar
-      when 4 then (${value}::decimal(19, 0) * 0.0001::decimal(5, 4))::varchar
-      else (${value}::decimal(19, 0) * 0.01::decimal(3, 2))::varchar end`;
-    return sql`replace(${text}, '.', ${units.mark})`;
-  }
-  if (kind !== 'instant') return value;
-  if (timeZone !== undefined) return sql`${raw(localTimeFunction)}(epoch_us(${value}))`;
-  return sql`strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
-}
-
-/** A regular expression takes twice as long to find none of them. */
-const containsAny = (text: Sql, characters: readonly string[]): Sql =>
-  join(
-    characters.map((character) => sql`contains(${text}, ${character})`),
-    ' or ',
-  );
-
-const quote = (text: Sql, separator: Separator): Sql =>
-  sql`case when ${text} = '' or ${containsAny(text, quotedCharacters[separator])}
-    then '"' || replace(${text}, '"', '""') || '"' else ${text} end`;
-
-const quoteForSpreadsheet = (text: Sql, separator: Separator): Sql =>
-  sql`case when regexp_matches(${text}, ${raw(`'${changedTextPattern}'`)}, 'i')
-    then ${quote(sql`'''' || ${text}`, separator)} else ${quote(text, separator)} end`;
-
-/** As `quotings`, in SQL. */
-const sqlQuotings: Readonly<Record<Quoting, (text: Sql) => Sql>> = {
-  none: (text) => text,
-  json: (text) => sql`to_json(${text})::varchar`,
-  csv: (text) => quote(text, ','),
-  spreadsheet: (text) => quoteForSpreadsheet(text, ','),
-  spreadsheet_semicolon: (text) => quoteForSpreadsheet(text, ';'),
-  spreadsheet_number: (text) =>
-    sql`case when regexp_matches(${text}::varchar, ${raw(`'${roundedNumberPattern}'`)})
-      then '''' || ${text}::varchar else ${text}::varchar end`,
-};
 
 /** The texts of a row group are kept in memory, in each thread. Most row groups are smaller. */
 const rowGroup = '64MiB';

@@ -17,9 +17,9 @@ import { createKeyWatch } from './auth/key-watch.ts';
 import type { KeyRoutes } from './key-routes.ts';
 import type { HttpObserver } from './observer.ts';
 import { reference } from './openapi/reference.ts';
+import { closeAfterBody } from './request/api-request.ts';
 import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
 import { createMinimumFreshness, type MinimumFreshness } from './request/minimum-freshness.ts';
-import { closeAfterBody } from './request/request-body.ts';
 import { newRequestId } from './request/request-id.ts';
 import { compressResponses } from './response/compression.ts';
 import { setCorsHeaders } from './response/cors.ts';
@@ -39,10 +39,9 @@ import { createWaitingRequests, type WaitingRequests } from './response/waiting-
 import type { ResourceRoutes, Route } from './route.ts';
 import { createRouteCaller, serve } from './serve.ts';
 import { closeStalledConnections, limitConnections } from './server/connections.ts';
-import { closeConnectionsAtShutdown } from './server/graceful-shutdown.ts';
 import { serveHalfClosedConnections } from './server/half-closed-connections.ts';
 import { health } from './server/health.ts';
-import { trackResponses } from './server/responses-in-flight.ts';
+import { closeConnectionsAtShutdown, trackResponses } from './server/responses-in-flight.ts';
 import type { Services } from './services.ts';
 
 export type AppOptions = Settings & {

@@ -1,15 +1,15 @@
 import { labelDimensions } from '../domain/purchase-query.ts';
 import type { Route } from '../http/route.ts';
-import { textsAreData } from './notes/notes.ts';
+import { textsAreData } from './notes.ts';
 import { routeAt } from './tools.ts';
 
 /** Calls a route with parameters of its query. Returns the parsed response. */
-export type ReadRoute = <Response>(
+type ReadRoute = <Response>(
   route: Route,
   query: Readonly<Record<string, string>>,
 ) => Promise<{ readonly response: Response; readonly asOf: bigint | undefined }>;
 
-/** A report of counts by one dimension, or by none. */
+/** A report of counts by one dimension. */
 type Counts = {
   readonly totals: { readonly purchase_count: number };
   readonly rows: readonly (Readonly<Record<string, unknown>> & {
@@ -48,10 +48,11 @@ export function createAbout(routes: readonly Route[]) {
     const count = (query: Record<string, string>) =>
       readAny<Counts>(report, { measures: 'purchase_count', ...query });
     const { organization } = await readAny<{ readonly organization: object }>(me, {});
-    const { totals } = await count({});
     const labels: Record<string, object> = {};
+    let purchaseCount = 0;
     for (const name of labelDimensions) {
       const found = await count({ group_by: name, limit: String(maxValues) });
+      purchaseCount = found.totals.purchase_count;
       labels[name] = {
         values: found.rows.map((row) => ({
           value: row[name],
@@ -67,7 +68,7 @@ export function createAbout(routes: readonly Route[]) {
     const response = {
       object: 'about_this_data',
       organization,
-      purchase_count: totals.purchase_count,
+      purchase_count: purchaseCount,
       first_purchase_day: await firstDay((query) => readAny<Series>(series, query)),
       last_purchase_at: last.data[0]?.created_at ?? null,
       labels,

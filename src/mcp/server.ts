@@ -9,11 +9,12 @@ import {
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { RouteAccess } from '../http/key-routes.ts';
-import { errorBody } from '../http/response/errors.ts';
+import type { DescribedParameter } from '../http/openapi/parameters.ts';
+import { type ApiError, errorBody } from '../http/response/errors.ts';
 import { aboutDescription, aboutNotes, createAbout } from './about.ts';
-import { adviseOn } from './advice.ts';
 import { ArgumentError, type RouteCall, readArguments } from './arguments.ts';
-import { inputSchemaOf } from './input-schema.ts';
+import { commaListOf, firstSentence, inputSchemaOf } from './input-schema.ts';
+import { notesOf } from './notes.ts';
 import { createTools, type Tool } from './tools.ts';
 
 const serverInfo = { name: 'crm-data-service', version: '1.0.0' };
@@ -91,7 +92,7 @@ function handlerOf(tool: Tool, access: RouteAccess): ToolHandler {
       const { body, asOf, next } = await access.call(route, parameters, request, reply);
       const text = String(body);
       const read = { query, response: JSON.parse(text), asOf, next };
-      return resultOf(exchange, text, await tool.writeNotes(read));
+      return resultOf(exchange, text, await notesOf(tool, route, read));
     } catch (error) {
       return refusalOf(error, access, exchange, tool);
     }
@@ -159,4 +160,27 @@ function refusalOf(
     content: [{ type: 'text', text }],
     structuredContent: { error: described, ...(advice === '' ? {} : { advice }) },
   };
+}
+
+/** What to write instead, for an error of a route; empty if the message says so. */
+function adviseOn(error: ApiError, tool: Tool | undefined): string {
+  const { type, param, retryAfter } = error;
+  if (error instanceof ArgumentError) return '';
+  if (type === 'not_found') return 'Use an id from a list, and no name, number or part of an id.';
+  if (retryAfter !== undefined) return `Wait ${retryAfter} s, and call the tool again.`;
+  if (type === 'internal_error') return 'Call the tool again later.';
+  const parameter = tool?.parameters.find(({ name }) => name === param);
+  return parameter === undefined ? '' : howToWrite(parameter);
+}
+
+function howToWrite(parameter: DescribedParameter): string {
+  const { name, schema, description } = parameter;
+  const names = commaListOf(parameter)?.names;
+  if (names !== undefined) {
+    return `Write ${name} as a list such as ${JSON.stringify(names.slice(0, 1))}.`;
+  }
+  if (schema.format === 'date-time') {
+    return `Write ${name} as an instant with an offset, such as 2026-01-31T00:00:00-03:00.`;
+  }
+  return `${name}: ${firstSentence(description)}`;
 }

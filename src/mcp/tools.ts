@@ -1,14 +1,11 @@
 import { type DescribedParameter, describeParameters } from '../http/openapi/parameters.ts';
 import { jsonParameters } from '../http/request/format-parameters.ts';
 import type { Route } from '../http/route.ts';
-import { noteCohorts } from './notes/cohorts.ts';
-import type { NoteWriter } from './notes/notes.ts';
-import { notePurchase, notePurchases } from './notes/purchases.ts';
-import { noteCampaigns, noteCustomer, noteCustomers, noteSegments } from './notes/records.ts';
-import { noteReport } from './notes/report.ts';
+import type { NotedTool } from './notes.ts';
+import { noteReport } from './report-notes.ts';
 
 /** A tool that calls a route. */
-export type Tool = NoteWriter & {
+export type Tool = NotedTool & {
   readonly name: string;
   readonly description: string;
   /** By the value of the argument `kind`, or one that needs no argument. */
@@ -19,35 +16,22 @@ export type Tool = NoteWriter & {
   readonly defaults: Readonly<Record<string, string>>;
 };
 
-type ToolDefinition = NoteWriter & {
+type ToolDefinition = NotedTool & {
   readonly url: string | Readonly<Record<string, string>>;
   /** Before the description of the route. */
   readonly description?: string;
-  readonly countsPurchases?: true;
   /** A parameter without effect. */
   readonly unused?: string;
 };
 
 const definitions: Readonly<Record<string, ToolDefinition>> = {
-  purchase_report: {
-    url: '/purchases/report',
-    countsPurchases: true,
-    writeNotes: noteReport,
-  },
-  purchase_cohorts: {
-    url: '/purchases/cohorts',
-    countsPurchases: true,
-    writeNotes: noteCohorts,
-  },
-  list_purchases: {
-    url: '/purchases',
-    countsPurchases: true,
-    writeNotes: notePurchases,
-  },
-  get_purchase: { url: '/purchases/:purchase_id', writeNotes: notePurchase },
-  find_customers: { url: '/customers', writeNotes: noteCustomers },
-  get_customer: { url: '/customers/:customer_id', writeNotes: noteCustomer },
-  list_segments: { url: '/segments', writeNotes: noteSegments },
+  purchase_report: { url: '/purchases/report', countsPurchases: true, writeNotes: noteReport },
+  purchase_cohorts: { url: '/purchases/cohorts', countsPurchases: true },
+  list_purchases: { url: '/purchases', countsPurchases: true },
+  get_purchase: { url: '/purchases/:purchase_id' },
+  find_customers: { url: '/customers' },
+  get_customer: { url: '/customers/:customer_id' },
+  list_segments: { url: '/segments' },
   list_campaigns: {
     url: {
       email: '/email-campaigns',
@@ -56,11 +40,9 @@ const definitions: Readonly<Record<string, ToolDefinition>> = {
     },
     description: 'Campaigns and automation flows, most recently updated first.',
     unused: 'sort',
-    writeNotes: noteCampaigns,
   },
 };
 
-/** The default of tools that count purchases. Routes count all, as the specification says. */
 const paidOnly = { status: 'paid' } as const;
 
 /** The name of the argument that selects one of several routes. */
@@ -76,7 +58,7 @@ export function routeAt(routes: readonly Route[], url: string): Route {
 /** The tools, in the order of their list. Throws if a route does not exist. */
 export function createTools(routes: readonly Route[]): Tool[] {
   return Object.entries(definitions).map(([name, definition]) => {
-    const { url, countsPurchases, unused, writeNotes } = definition;
+    const { url, unused, countsPurchases, writeNotes } = definition;
     const urls: [string | undefined, string][] =
       typeof url === 'string' ? [[undefined, url]] : Object.entries(url);
     const ofKinds = new Map(urls.map(([kind, url]) => [kind, routeAt(routes, url)]));
@@ -91,7 +73,8 @@ export function createTools(routes: readonly Route[]): Tool[] {
         .flatMap(describeParameters)
         .filter(({ name }) => name !== unused),
       defaults: countsPurchases ? paidOnly : {},
-      writeNotes,
+      ...(countsPurchases && { countsPurchases }),
+      ...(writeNotes && { writeNotes }),
     };
   });
 }

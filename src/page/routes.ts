@@ -38,7 +38,7 @@ const contentSecurityPolicy = [
 ].join('; ');
 
 /** In the order of the cascade. */
-const styles = ['base', 'controls', 'layout', 'dashboard', 'tables'];
+const styles = ['base', 'controls', 'layout', 'dashboard', 'totals', 'tables', 'print'];
 
 /** Modules of the domain that the page's modules import. */
 const domainModules = [
@@ -53,7 +53,7 @@ const domainModules = [
 ];
 
 /**
- * The page for people: `/` and, for `html_url`, the views of records under `/app`. It reads the
+ * The page for people: `/` and, under `/app`, the views of records, such as those of `html_url`, and of lists. It reads the
  * data through /v1 with the key that its user enters, so nothing here needs a key.
  */
 export async function page(app: FastifyInstance): Promise<void> {
@@ -72,7 +72,8 @@ export async function page(app: FastifyInstance): Promise<void> {
       return { name: 'crm-data-service', description, ...links };
     },
   });
-  const views = Object.values(htmlFolders).map((folder) => `/app/${folder}/:id`);
+  const records = [...Object.values(htmlFolders), 'purchases'].map((name) => `${name}/:id`);
+  const views = [...records, 'campaigns', 'segments', 'flows'].map((name) => `/app/${name}`);
   serveFiles(app, contentSecurityPolicy, {
     ...Object.fromEntries(['/app', '/app/', ...views].map((url) => [url, html])),
     // The page's rules override those of the chart library.

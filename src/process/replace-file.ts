@@ -1,5 +1,5 @@
 import { renameSync, writeFileSync } from 'node:fs';
-import { rename, writeFile } from 'node:fs/promises';
+import { open, rename, writeFile } from 'node:fs/promises';
 
 /** The suffix of a file that is being written. A killed process may leave such a file. */
 export const draftSuffix = '.tmp';
@@ -14,4 +14,14 @@ export async function replaceFile(path: string, content: string): Promise<void> 
 export function replaceFileSync(path: string, content: string, draft = path + draftSuffix): void {
   writeFileSync(draft, content);
   renameSync(draft, path);
+}
+
+/** Waits until the content of a file, or the names of a folder, are on the disk. */
+export async function syncToDisk(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }

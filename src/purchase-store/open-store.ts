@@ -91,7 +91,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   save(connection: DuckDBConnection): Promise<void>;
   /**
    * Finds the batches up to the tick `published`, which the caller has read before, so the log has them up to
-   * `logEnd` (ticks/log-end.ts).
+   * `logEnd` (ticks/published.ts).
    */
   findPending(published: number, logEnd?: number): PendingBatches | null;
   /**

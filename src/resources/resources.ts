@@ -11,6 +11,7 @@ import { purchaseChanges } from './purchases/purchase-changes.ts';
 import { purchaseCohorts } from './purchases/purchase-cohorts.ts';
 import { purchaseExport } from './purchases/purchase-export.ts';
 import { purchaseReport } from './purchases/purchase-report.ts';
+import { purchaseSearch } from './purchases/purchase-search.ts';
 import { purchaseStats } from './purchases/purchase-stats.ts';
 import { purchaseTimeSeries } from './purchases/purchase-time-series.ts';
 import { customerPurchases, purchases } from './purchases/purchases.ts';
@@ -22,6 +23,7 @@ export const resources: readonly ResourceRoutes[] = [
   customerPurchases,
   segments,
   purchases,
+  purchaseSearch,
   purchaseStats,
   purchaseTimeSeries,
   purchaseReport,

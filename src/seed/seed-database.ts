@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { prepareSession } from '../postgres/connection/session.ts';
+import { createProgress } from '../process/progress.ts';
 import { drawInstants } from './calendar.ts';
 import { drawEmailCampaigns, drawTemplateCampaigns } from './campaigns.ts';
 import { copyRows, type Row } from './copy-rows.ts';
@@ -125,4 +126,15 @@ async function seedOrganization(
     onProgress(done);
   }
   return id;
+}
+
+/** Seeds the database, and shows the progress on standard error. */
+export function seedWithProgress(
+  databaseUrl: string,
+  options: Omit<SeedOptions, 'onProgress'>,
+): Promise<SeededOrganization[]> {
+  const progress = createProgress('purchases', options.organizations * options.purchases);
+  return seedDatabase(databaseUrl, { ...options, onProgress: progress.update }).finally(
+    progress.end,
+  );
 }

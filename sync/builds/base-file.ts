@@ -7,13 +7,13 @@ import sql, { raw } from 'sql-template-tag';
 import { detach, quotePath, runStatement } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { inTransaction } from '../../src/duckdb/transaction.ts';
+import { syncToDisk } from '../../src/process/replace-file.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import {
   createPreviousPurchases,
   type PreviousPurchases,
 } from '../../src/purchase-store/format/last-purchases.ts';
 import { createBaseLayout, layoutVersion } from '../../src/purchase-store/format/layout.ts';
-import { syncToDisk } from '../files/sync-to-disk.ts';
 import { continueAfter } from './load/insert-purchases.ts';
 import { type LoadProgress, readLoadProgress } from './load/load-progress.ts';
 

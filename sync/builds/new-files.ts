@@ -4,8 +4,7 @@ import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts'
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { currentOf, type FileStore } from '../files/file-store.ts';
-import { createLogFile, type NewLog } from '../files/log-files.ts';
-import { replacedLogs } from '../files/replaced-logs.ts';
+import { createLogFile, type NewLog, replacedLogs } from '../files/log-files.ts';
 import type { Organization } from '../organization.ts';
 import type { ChangeGap, Prepared } from '../tick/store.ts';
 

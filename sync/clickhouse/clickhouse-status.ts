@@ -3,7 +3,7 @@ import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { buildBatches } from '../../src/engines/clickhouse/generation.ts';
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
-import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/published.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import type { PublishedStatus, ReadPublished } from '../status/published-status.ts';

@@ -13,7 +13,7 @@ import type { Database } from '../../src/postgres/connection/pool.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
-import type { ChangesRetention } from '../files/replaced-logs.ts';
+import type { ChangesRetention } from '../files/log-files.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from '../files/unused-files.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';
 import { insertCurrent, insertSuperseded, type LoadChanges } from './change-rows.ts';

@@ -7,8 +7,9 @@ import {
   hasChanges,
   inBase,
   inChanges,
+  listOfIds,
 } from '../../src/engines/clickhouse/relations.ts';
-import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
+import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { hashInClickHouse } from '../verification/checksums.ts';
 import {
@@ -18,7 +19,8 @@ import {
   type PublishedGeneration,
 } from '../verification/published-content.ts';
 import { inStore, type PurchaseRange } from '../verification/purchase-range.ts';
-import { excludePurchases } from './excluded-purchases.ts';
+import { newLoad } from './identifiers.ts';
+import { insertRows } from './insert.ts';
 import { newestPurchases } from './newest-purchases.ts';
 
 /** What an organization shows in ClickHouse. */
@@ -118,4 +120,38 @@ async function requireSupersededRows(clickhouse: ClickHouse, rows: GenerationRow
   throw new DamagedGenerationError(
     `${row?.[0]} superseded rows differ from those that they supersede`,
   );
+}
+
+/** Ids that are bound to each query: at most 110 KB. */
+const maxBound = 5_000;
+const insertedAtOnce = 50_000;
+const columns = ['organization_id', 'load_id', 'id'];
+
+/**
+ * A condition on `id`: none of these purchases. Many of them become rows of a load that is never
+ * published, and is dropped like others.
+ */
+async function excludePurchases(
+  clickhouse: ClickHouse,
+  organizationId: bigint,
+  changed: AsyncIterable<bigint>,
+): Promise<Sql> {
+  const load = newLoad(organizationId);
+  let ids: bigint[] = [];
+  let isInserted = false;
+  const insert = async () => {
+    const rows = ids.map((id) => [String(organizationId), load, String(id)]);
+    await insertRows(clickhouse, 'purchase', columns, rows);
+    isInserted = true;
+    ids = [];
+  };
+  for await (const id of changed) {
+    ids.push(id);
+    if (ids.length === insertedAtOnce) await insert();
+  }
+  if (isInserted || ids.length > maxBound) await insert();
+  if (!isInserted) return sql`id not in ${listOfIds(ids)}`;
+  return sql`id global not in (
+    select id from ${table.purchase}
+    where organization_id = ${organizationId} and load_id = ${load})`;
 }

@@ -32,7 +32,7 @@ const copyAll = `
     order by created_at, id
   ) to stdout`;
 
-export type ClickHouseLoadOptions = {
+type ClickHouseLoadOptions = {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
   readonly organizationId: bigint;

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { requireSpace } from '../../src/process/disk-space.ts';
-import { replaceFile } from '../../src/process/replace-file.ts';
+import { replaceFile, syncToDisk } from '../../src/process/replace-file.ts';
 import {
   type Current,
   currentFile,
@@ -14,7 +14,7 @@ import {
 } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { appendBatches } from '../../src/purchase-store/format/log.ts';
-import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
+import { publishedOf } from '../../src/purchase-store/ticks/published.ts';
 import {
   type LogEnds,
   readTicks,
@@ -26,9 +26,15 @@ import type { Watermark } from '../capture/watermark.ts';
 import { DamagedFilesError } from '../describe-failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
-import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
-import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
-import { syncToDisk } from './sync-to-disk.ts';
+import {
+  type ChangesRetention,
+  changesIn,
+  noRetention,
+  type PublishedLog,
+  readFiles,
+  recoverPublished,
+  retainedLogs,
+} from './log-files.ts';
 import {
   isUnfinishedBase,
   removeOrganizationFolder,
@@ -89,14 +95,14 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       logs.delete(id);
       if (before === undefined) unchecked.add(id);
       const directory = directoryOf(id);
-      const current = readPublished(directory);
+      const current = readFiles(directory);
       if (current === null && before !== undefined)
         throw new DamagedFilesError('CURRENT is missing');
       if (current === null) return;
       const logEnd =
         before?.current.log === current.log && before.endTick <= published
           ? before.end.position
-          : publishedLogEnd(id, current, tick);
+          : publishedOf(id, current, tick).logEnd;
       const endTick = published + 1;
       // Readers may have damaged files open, so the watermark and the end of these files stay known.
       const damaged = { position: logEnd, totalRecords: 0 };

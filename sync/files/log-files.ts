@@ -3,7 +3,11 @@ import { closeSync, fstatSync, openSync, rmSync, statSync, writeFileSync } from 
 import { join } from 'node:path';
 import { requireSpace } from '../../src/process/disk-space.ts';
 import { removeSavedDelta } from '../../src/purchase-store/delta/saved-delta.ts';
-import { type Current, readCurrent } from '../../src/purchase-store/format/current.ts';
+import {
+  type Current,
+  type ReplacedLog,
+  readCurrent,
+} from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import {
   appendBatches,
@@ -93,7 +97,7 @@ export type PublishedLog = {
 };
 
 /** Null if nothing is published, or in another layout. Throws DamagedFilesError if CURRENT is invalid. */
-export function readPublished(directory: string): Current | null {
+export function readFiles(directory: string): Current | null {
   try {
     return readCurrent(directory, layoutVersion);
   } catch (error) {
@@ -122,4 +126,41 @@ export function recoverPublished(
   // Other batches may follow in the place of those that are cut off.
   const beforeCut = () => removeSavedDelta(directory, log);
   return recoverLog(join(directory, log), published, logEnd, beforeCut);
+}
+
+/** How long replaced logs stay for the change feed, and how many bytes those of an organization take. */
+export type ChangesRetention = {
+  readonly changesRetentionMs: number;
+  readonly changesMaxBytes: number;
+};
+
+/** Replaced logs do not stay. */
+export const noRetention: ChangesRetention = { changesRetentionMs: 0, changesMaxBytes: 0 };
+
+/**
+ * The change feed after the published log has been replaced. `gap` has the changes between what both
+ * show; null if they show the same.
+ */
+export function replacedLogs({ current, end }: PublishedLog, gap: NewLog | null): ReplacedLog[] {
+  const replacedAt = Date.now();
+  const { log, logBytes: begin } = current;
+  return [
+    ...current.replacedLogs,
+    { log, begin, end: end.position, replacedAt },
+    ...(gap === null ? [] : [{ log: gap.name, begin: 0, end: gap.end().position, replacedAt }]),
+  ];
+}
+
+/** The newest replaced logs that stay. Logs before a removed one are removed too, so the feed has no gaps. */
+export function retainedLogs(
+  logs: readonly ReplacedLog[],
+  { changesRetentionMs, changesMaxBytes }: ChangesRetention,
+): ReplacedLog[] {
+  const oldest = Date.now() - changesRetentionMs;
+  let bytes = 0;
+  const removed = logs.findLastIndex(({ end, replacedAt }) => {
+    bytes += end;
+    return bytes > changesMaxBytes || replacedAt <= oldest;
+  });
+  return logs.slice(removed + 1);
 }

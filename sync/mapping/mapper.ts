@@ -6,20 +6,19 @@ import type { Database } from '../../src/postgres/connection/pool.ts';
 import { isContention } from '../../src/postgres/mapping/contention.ts';
 import { failureText } from '../../src/postgres/mapping/failure-text.ts';
 import { queuedEntries } from '../../src/postgres/mapping/queue.ts';
-import { backoffMs } from '../../src/process/backoff.ts';
+import { backoffMs, every } from '../../src/process/backoff.ts';
 import { describeFailure, type Failure } from '../describe-failure.ts';
-import { every } from '../worker/timers.ts';
 import { createMappingRound } from './mapping-round.ts';
 import { createTotals } from './totals.ts';
 
-export type Mapper = {
+type Mapper = {
   /** Maps all changes of the shop's tables, and compares all rows if that is due. */
   once(): Promise<void>;
   /** Maps changes until the signal is aborted, and compares rows continuously at a low share of the time. */
   run(signal: AbortSignal): Promise<void>;
 };
 
-export type MapperOptions = {
+type MapperOptions = {
   readonly database: Database;
   readonly pollIntervalMs: number;
   readonly log: Logger;

@@ -1,15 +1,14 @@
 import type { Logger } from 'pino';
 import { type Database, withConnection } from '../../src/postgres/connection/pool.ts';
+import { type ComparisonBegin, claimComparison } from '../../src/postgres/mapping/as-of.ts';
 import { type Comparison, createComparison } from '../../src/postgres/mapping/comparison.ts';
 import { isContention } from '../../src/postgres/mapping/contention.ts';
-import { describeFailingKey } from '../../src/postgres/mapping/failing-key.ts';
-import { type MappedChanges, mapChanges } from '../../src/postgres/mapping/map-changes.ts';
+import { describeFailingKey, mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { type Mapping, readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
 import { readMissingSources } from '../../src/postgres/mapping/source-tables.ts';
 import { restoreTriggers } from '../../src/postgres/mapping/triggers.ts';
 import { errorText } from '../../src/process/error-text.ts';
-import { type ComparisonProgress, createComparisonProgress } from './comparison-progress.ts';
 
 /** Rows of one step, so that changes wait for few tenths of a second. */
 const comparedAtOnce = 2_000;
@@ -26,14 +25,14 @@ type Options = {
 type Running = {
   readonly comparison: Comparison;
   /** What was so at its begin. */
-  readonly begin: Pick<MappedChanges, 'structure' | 'asked' | 'at'>;
+  readonly begin: ComparisonBegin;
   /** Another one is to follow, because rows may have changed without a logged key. */
   isRepeated: boolean;
   readonly progress: ComparisonProgress;
   corrected: number;
 };
 
-const isSame = (changes: Running['begin'], { structure, asked }: Running['begin']): boolean =>
+const isSame = (changes: ComparisonBegin, { structure, asked }: ComparisonBegin): boolean =>
   changes.structure === structure && changes.asked === asked;
 
 /** One transaction after the other that maps changes, and compares rows. */
@@ -42,7 +41,7 @@ export function createMappingRound(database: Database, log: Logger) {
   let running: Running | null = null;
   let isDue = false;
   /** What was compared last while tables lacked triggers: nothing has asked for another one since. */
-  let compared: Running['begin'] | null = null;
+  let compared: ComparisonBegin | null = null;
   const problems: { rows: string | null; totals: string | null } = { rows: null, totals: null };
   /** What is written. Another process may have changed it: an earlier worker, or `apply`. */
   let written: string | null | undefined;
@@ -105,10 +104,7 @@ export function createMappingRound(database: Database, log: Logger) {
     await noteProblem('rows', found.join(' ') || null);
   };
 
-  /**
-   * All commits from before the begin of the comparison are mapped now. Rows may have changed since then
-   * without a logged key: while triggers are missing, unseen.
-   */
+  /** Rows may have changed since the begin without a logged key: while triggers are missing, unseen. */
   const end = async (
     connection: Pick<Database, 'query'>,
     { begin, isRepeated, corrected }: Running,
@@ -119,14 +115,7 @@ export function createMappingRound(database: Database, log: Logger) {
     compared = isBlind && !isRepeated ? begin : null;
     if (corrected > 0)
       log.warn({ rows: corrected }, 'rows differed from their views, and were corrected');
-    await connection.query(
-      `update mapping_state set compared_at = now(), comparison = null,
-         comparison_reason = case when $1 then comparison_reason end,
-         structure = case when $1 then structure when not $4 then $2 end,
-         as_of = greatest(as_of, $5),
-         repaired = repaired + $3, repaired_at = case when $3 > 0 then now() else repaired_at end`,
-      [isRepeated, begin.structure, corrected, isBlind, begin.at],
-    );
+    await claimComparison(connection, begin, { isRepeated, isBlind, corrected });
   };
 
   /** New partitions, and tables whose triggers were dropped or disabled. */
@@ -180,5 +169,31 @@ export function createMappingRound(database: Database, log: Logger) {
     /** Whether rows are to be compared at once. */
     isComparisonDue: (): boolean => isDue,
     noteProblem,
+  };
+}
+
+const intervalMs = 1_000;
+
+type ComparisonProgress = ReturnType<typeof createComparisonProgress>;
+
+/** Writes for `status`, once a second, how far a comparison of all rows is, and why it runs; null without a cause. */
+function createComparisonProgress(since: Date, reason: string | null) {
+  let rows = 0;
+  let writtenAt = Number.NEGATIVE_INFINITY;
+  return {
+    /** Counts rows that are compared. */
+    async add(connection: Pick<Database, 'query'>, compared: number): Promise<void> {
+      rows += compared;
+      if (performance.now() - writtenAt < intervalMs) return;
+      await connection.query(
+        `update mapping_state set comparison = jsonb_build_object(
+           'since', $1::timestamptz, 'reason', $2::text, 'rows', $3::bigint, 'expectedRows', (
+             -- An estimate, because counting the rows of a large shop takes a second.
+             select nullif(sum(greatest(reltuples, 0)), 0)::bigint from pg_class
+             where oid in ('mapped_customer_numbers'::regclass, 'mapped_purchase_numbers'::regclass)))`,
+        [since, reason, rows],
+      );
+      writtenAt = performance.now();
+    },
   };
 }

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { readLogEnd } from '../../src/purchase-store/format/log.ts';
-import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
-import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
+import { readPublished } from '../../src/purchase-store/ticks/published.ts';
 import {
   newestTick,
   readTicks,
@@ -69,14 +68,18 @@ const maxAttempts = 3;
 
 /** Null if nothing is published. */
 function readOne(directory: string, id: bigint, tick: TickFile | null): Published | null {
-  const current = readCurrent(directory, layoutVersion);
-  if (current === null) return null;
+  const published = readPublished(
+    id,
+    () => tick,
+    () => readCurrent(directory, layoutVersion),
+  );
+  if (published === null) return null;
+  const { files: current, watermark } = published;
   const { source, fingerprint, purchases, base, log } = current;
-  const published = publishedLogEnd(id, current, tick);
-  const end = readLogEnd(join(directory, log), tick?.tick ?? 0, published);
+  const end = readLogEnd(join(directory, log), published.tick, published.logEnd);
   const baseBytes = base === null ? 0 : statSync(join(directory, base)).size;
   return {
-    ...organizationWatermark(id, current, tick),
+    ...watermark,
     source,
     fingerprint,
     database: databaseOf(source),

@@ -1,4 +1,4 @@
-import { formatMappingStatus } from '../../src/commands/mapping-status-text.ts';
+import { formatMappingStatus } from '../../src/commands/mapping-status.ts';
 import { formatTable } from '../../src/commands/plain-table.ts';
 import { formatDuration } from '../../src/domain/duration.ts';
 import { isMappingHealthy, isOrganizationHealthy } from './health.ts';

@@ -1,5 +1,5 @@
 import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
-import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
+import { organizationWatermark } from '../../src/purchase-store/ticks/published.ts';
 import { newestTick } from '../../src/purchase-store/ticks/published-tick.ts';
 import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';

@@ -1,6 +1,8 @@
+import { type Connection, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { MissingChangesError, readSince, whyOfOtherHistory } from '../capture/missing-changes.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
 import { isDataError } from '../describe-failure.ts';
 import { leave } from '../organization.ts';
 import { TooManyBytesError } from './byte-limits.ts';
@@ -13,7 +15,6 @@ import {
   type TickContext,
   type TickResult,
 } from './tick-steps.ts';
-import { isolateUnreadableRows } from './unreadable-rows.ts';
 
 /**
  * Reads the changes of all organizations that follow, in one snapshot, and publishes them at once.
@@ -61,4 +62,30 @@ async function beginHistory(
     leave(organization, isOfHistory ? 'behind' : 'load required', shown, reason);
   }
   await publication.publish(confirmed);
+}
+
+/**
+ * Reads the changes of each organization alone, after a row made the read of all of them fail. Makes
+ * organizations with an unreadable row leave the ticks: its value cannot be copied, or Postgres cannot read
+ * its file. False if there are none.
+ */
+async function isolateUnreadableRows(context: TickContext): Promise<boolean> {
+  const { database, organizations, publication } = context;
+  const { snapshot } = publication.watermark;
+  const read = <Result>(work: (source: Connection) => Promise<Result>) =>
+    withSnapshot(database, async (source) => {
+      await takeSnapshot(source);
+      return work(source);
+    });
+  const counts = await read((source) => countChanges(source, snapshot));
+  let isFound = false;
+  for (const id of counts.keys()) {
+    if (organizations.get(id)?.phase !== 'following') continue;
+    await read((source) => readChanges(source, [id], snapshot)).catch((error) => {
+      if (!isDataError(error) && !(error instanceof TooManyBytesError)) throw error;
+      leaveAfter(context, id, error);
+      isFound = true;
+    });
+  }
+  return isFound;
 }

@@ -12,13 +12,8 @@ import {
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { DamagedLogError } from '../../src/purchase-store/format/log.ts';
 import { createBases, type OpenStore, openStore } from '../../src/purchase-store/open-store.ts';
-import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
-import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
-import {
-  newestTick,
-  readTicks,
-  type TickFile,
-} from '../../src/purchase-store/ticks/published-tick.ts';
+import { type Published, readPublished } from '../../src/purchase-store/ticks/published.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {
@@ -52,33 +47,32 @@ export async function openPublishedFiles(
     opened = null;
   };
 
-  /** The store of CURRENT, with the batches up to a tick. */
-  const open = async (current: Current, tick: TickFile | null): Promise<OpenStore<null>> => {
-    const published = tick?.tick ?? 0;
-    const logEnd = publishedLogEnd(organizationId, current, tick);
+  const open = async ({ files: current, tick, logEnd }: Published): Promise<OpenStore<null>> => {
     if (opened?.log !== current.log) {
       await closeOpened();
       count += 1;
-      const files = { published, logEnd, catalog: `delta_${count}` };
+      const files = { published: tick, logEnd, catalog: `delta_${count}` };
       const store = await openStore(connection, bases, directory, current, files);
       opened = { store, log: current.log };
     }
     const { store } = opened;
-    const pending = store.findPending(published, logEnd);
+    const pending = store.findPending(tick, logEnd);
     if (pending !== null) await store.apply(connection, pending);
     return store;
   };
 
   const newest = async (): Promise<PublishedContent | null> => {
     for (let attempt = 1; ; attempt += 1) {
-      // Ticks are read before CURRENT, so that CURRENT and the log have all that the tick has published.
-      const tick = newestTick(readTicks(dataDirectory), organizationId);
-      const current = readPublished(directory);
-      if (current === null) return null;
+      const published = readPublished(
+        organizationId,
+        () => newestTick(readTicks(dataDirectory), organizationId),
+        () => readFiles(directory),
+      );
+      if (published === null) return null;
+      const { files: current, watermark } = published;
       const { source, fingerprint } = current;
-      const watermark = organizationWatermark(organizationId, current, tick);
       try {
-        const store = await open(current, tick);
+        const store = await open(published);
         const name = `${current.log} ${store.part().position}`;
         const generation = { ...watermark, fingerprint, database: databaseOf(source), name };
         return contentOf(connection, store, generation, directory);
@@ -107,7 +101,7 @@ const missingFile = (directory: string, { base, log }: Current): string | null =
   [base, log].find((name) => name !== null && !existsSync(join(directory, name))) ?? null;
 
 /** Null if nothing is published, or if it is of another layout and the worker will load it again. */
-function readPublished(directory: string): Current | null {
+function readFiles(directory: string): Current | null {
   try {
     return readCurrent(directory, layoutVersion);
   } catch (error) {

@@ -1,6 +1,7 @@
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import { every } from '../../src/process/backoff.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { pruneChangeLog } from '../capture/change-log.ts';
 import { exceptionsOf } from '../organization.ts';
@@ -8,7 +9,6 @@ import type { Store } from '../tick/store.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
 import type { Reports } from './status-reports.ts';
 import type { TickRunner } from './tick-runner.ts';
-import { every } from './timers.ts';
 
 const syncIntervalMs = 5_000;
 const cleanUpIntervalMs = 60_000;

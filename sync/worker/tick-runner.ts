@@ -2,6 +2,7 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
+import { every } from '../../src/process/backoff.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { isDue } from '../attempts.ts';
 import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture/change-log.ts';
@@ -21,7 +22,6 @@ import {
   type TickResult,
 } from '../tick/tick-steps.ts';
 import type { Reports } from './status-reports.ts';
-import { every } from './timers.ts';
 
 export type TickRunner = ReturnType<typeof createTickRunner>;
 

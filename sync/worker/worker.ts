@@ -6,7 +6,7 @@ import { invalidatesInstance } from '../../src/duckdb/damage.ts';
 import { lacksTables } from '../../src/engines/clickhouse/client.ts';
 import { describeDatabaseFailure } from '../../src/postgres/connection/database-failure.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
-import { backoffMs } from '../../src/process/backoff.ts';
+import { backoffMs, every } from '../../src/process/backoff.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
 import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
@@ -27,7 +27,6 @@ import { createRequestHandlers } from './request-handlers.ts';
 import { createReports } from './status-reports.ts';
 import { createSyncAndPrune } from './sync-and-prune.ts';
 import { createTickRunner } from './tick-runner.ts';
-import { every } from './timers.ts';
 
 export type WorkerOptions = {
   readonly database: Database;

@@ -4,7 +4,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
 import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
-import { servedSourceOf } from '../../src/purchase-store/ticks/organization-watermark.ts';
+import { servedSourceOf } from '../../src/purchase-store/ticks/published.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { retainChangeLog } from '../../sync/capture/change-log.ts';
 import { expectRefusal } from '../http/refusal.ts';

@@ -52,6 +52,7 @@ function createStore(rows: readonly PurchaseRow[]) {
     );
     return { purchases: older.slice(0, limit), hasMore: older.length > limit };
   };
+  const lastOf = () => listOf({})[0]?.created_at ?? 0n;
   const at = (position = log.length): CachedLists =>
     cache.of({
       catalog: 'delta_1',
@@ -83,7 +84,7 @@ function createStore(rows: readonly PurchaseRow[]) {
       const query = { filters, limit, startingAfter };
       const cached = lists.page(query);
       if (cached !== null) return cached;
-      return lists.read({ ...query, cursor }, async (size) => {
+      return lists.read({ ...query, cursor, last: lastOf() }, async (size) => {
         limits.push(size);
         return pageOf(filters, after, size);
       });
@@ -104,12 +105,17 @@ describe('a cached list', () => {
       customer: fc.integer({ min: 1, max: 2 }),
       isDeleted: fc.boolean(),
     });
-    const filters = fc.constantFrom<PurchaseFilters>(
+    const instant = fc.bigInt({ min: 0n, max: 13n });
+    const bounds = fc.record(
+      { createdSince: instant, createdUntil: instant },
+      { requiredKeys: [] },
+    );
+    const others = fc.constantFrom<PurchaseFilters>(
       {},
       { customerId: 2n },
-      { createdSince: 3n, createdUntil: 9n },
       { minValueInCents: 1n },
     );
+    const filters = fc.tuple(others, bounds).map(([other, range]) => ({ ...other, ...range }));
     const page = fc.record({
       filters,
       after: fc.option(fc.nat(30)),
@@ -136,7 +142,7 @@ describe('a cached list', () => {
           );
         }
       }),
-      { numRuns: 100, seed: 5 },
+      { numRuns: 200, seed: 5 },
     );
   });
 
@@ -151,6 +157,24 @@ describe('a cached list', () => {
     expect(store.limits).toEqual([4]);
   });
 
+  it('has the pages of ranges, which are read once', async () => {
+    const store = createStore(rows(9));
+    for (const until of [9n, 10n, 11n]) {
+      store.change(Number(until), rowOf(Number(until), Number(until)));
+      const range = { createdSince: until - 8n, createdUntil: until };
+      expect(ids(await store.list(range))).toEqual([until, until - 1n, until - 2n]);
+    }
+    expect(store.limits).toEqual([4]);
+    const early = { createdSince: 3n, createdUntil: 5n };
+    for (let count = 0; count < 2; count += 1) {
+      expect(await store.list(early)).toMatchObject({ hasMore: false });
+      expect(ids(await store.list({ ...early, createdSince: 4n }))).toEqual([5n, 4n]);
+    }
+    expect(store.limits).toEqual([4, 4]);
+    expect(ids(await store.list({ createdUntil: 8n }, undefined, 2))).toEqual([8n, 7n]);
+    expect(store.limits).toEqual([4, 4]);
+  });
+
   it('is read again after too many changes, and for an earlier version', async () => {
     const store = createStore(rows(9));
     const earlier = store.at();
@@ -159,7 +183,7 @@ describe('a cached list', () => {
     expect(earlier.page({ filters: {}, limit: 3 })).toBeNull();
     expect(earlier.purchase(10n)).toBeNull();
     // A version that was read late does not replace a later one.
-    await earlier.read({ filters: {}, limit: 3, cursor: null }, async (size) =>
+    await earlier.read({ filters: {}, limit: 3, cursor: null, last: 9n }, async (size) =>
       createStore(rows(9)).pageOf({}, undefined, size),
     );
     expect(ids(await store.list({}))).toEqual([10n, 9n, 8n]);

@@ -66,3 +66,30 @@ export const prefixes: Readonly<Record<IdentifiedResource, string>> = {
 /** The resource of an `object`, if it has ids. */
 export const resourceOf = (object: string | undefined): IdentifiedResource | undefined =>
   object !== undefined && object in prefixes ? (object as IdentifiedResource) : undefined;
+
+/** A path of the OpenAPI document, with its query parameters. */
+export type Operation = {
+  /** Segments in braces are ids of that resource. */
+  readonly path: string;
+  /** The resource of `starting_after`. */
+  readonly resource: IdentifiedResource;
+  readonly parameters: readonly string[];
+};
+
+/** The operations of an OpenAPI document as JSON. */
+export function describedOperations(document: string): Operation[] {
+  type Parameter = { readonly name: string; readonly in: string };
+  const { paths } = JSON.parse(document) as {
+    paths: Record<string, { get: { parameters?: Parameter[] } }>;
+  };
+  return Object.entries(paths).map(([described, { get }]) => {
+    const path = described.replaceAll(/\{(\w+)_id\}/g, '{$1}');
+    const object = endpoints.find((endpoint) => `/v1${endpoint.path}` === path)?.object;
+    const parameters = get.parameters ?? [];
+    return {
+      path,
+      resource: resourceOf(object) ?? 'purchase',
+      parameters: parameters.filter((one) => one.in === 'query').map(({ name }) => name),
+    };
+  });
+}

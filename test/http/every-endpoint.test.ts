@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
 import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { test as it } from '../support/fixtures.ts';
+import { test } from '../support/fixtures.ts';
 import type { Item } from '../support/paging.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addKey } from '../support/shop.ts';
@@ -15,6 +15,13 @@ const withId = endpoints.filter(({ path }) => path.includes('{'));
 
 const linked = ['customer', 'segment', 'flow', 'email_campaign', 'template_campaign'];
 const rowCount = 27;
+
+/** An API that allows a key one request a minute. */
+const it = test.extend('limited', { scope: 'file' }, ({ database, directory }, { onCleanup }) => {
+  const limited = createTestApi(database.pool, directory, { rateLimitPerMinute: 1 });
+  onCleanup(async () => (await limited).close());
+  return limited;
+});
 
 let database: TestDatabase;
 let api: TestApi;
@@ -85,7 +92,7 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
       expectRefusal(response, 'invalid_request');
     }
     const ofType = (type: string) => ({ headers: { ...headers, 'content-type': type } });
-    for (const body of [
+    const bodies = [
       { payload: 'a' },
       { payload: 'a', ...ofType('application/x-unknown') },
       { payload: 'a=1', ...ofType('application/x-www-form-urlencoded') },
@@ -93,16 +100,16 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
       { payload: '{', ...ofType('application/json') },
       { payload: JSON.stringify('a'.repeat(100_000)), ...ofType('application/json') },
       { headers: { ...headers, 'transfer-encoding': 'chunked' } },
-    ]) {
-      for (const method of ['GET', 'POST'] as const) {
-        const response = await api.app.inject({ ...request, method, ...body });
-        expectRefusal(response, 'invalid_request');
-      }
+    ];
+    // All routes refuse bodies by one function, so each gets one.
+    const body = bodies[endpoints.indexOf(endpoint) % bodies.length];
+    for (const method of ['GET', 'POST'] as const) {
+      const response = await api.app.inject({ ...request, method, ...body });
+      expectRefusal(response, 'invalid_request');
     }
   });
 
-  it('returns the remaining rate limit, and refuses requests beyond it', async ({ startApi }) => {
-    const limited = await startApi({ rateLimitPerMinute: 1 });
+  it('returns the remaining rate limit, and refuses requests beyond it', async ({ limited }) => {
     const { secret } = await addKey(database.pool, shop.organizationId);
     const first = await limited.get(urlOf(endpoint), secret);
     expect(first.statusCode).toBe(200);

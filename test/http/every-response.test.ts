@@ -177,9 +177,11 @@ describe('every response', () => {
     },
   );
 
-  it.for(routes.filter(({ isTagged }) => isTagged))(
+  // All routes compare tags by one function, so each sends one form of each kind.
+  it.for(routes.filter(({ isTagged }) => isTagged).map((one, index) => ({ ...one, index })))(
     'is an empty 304 if its ETag is sent in any form and for any encoding, and only then: $path',
-    async ({ path }, { send }) => {
+    async ({ path, index }, { send }) => {
+      const formOf = <Form>(forms: readonly Form[]) => forms[index % forms.length] as Form;
       for (const encoding of ['identity', 'br']) {
         const accepted = { 'accept-encoding': encoding };
         const full = await send(path, accepted);
@@ -187,20 +189,18 @@ describe('every response', () => {
         expect(tag).toMatch(/^(W\/)?"[\x21\x23-\x7e]+"$/);
         expect(tag.startsWith('W/')).toBe('content-encoding' in full.headers);
         const strong = tag.replace('W/', '');
-        for (const sent of matching) {
-          const response = await send(path, { ...accepted, 'if-none-match': sent(strong) });
-          expect([response.statusCode, response.body]).toEqual([304, '']);
-          const { headers } = comparable(full);
-          for (const name of ['encoding', 'length', 'type']) delete headers[`content-${name}`];
-          expect(comparable(response).headers).toMatchObject(headers);
-          expect(Object.keys(response.headers).join()).not.toMatch(
-            /\b(?<!-)content-(encoding|length|type)\b(?!-)|transfer/,
-          );
-        }
-        for (const sent of different) {
-          const response = await send(path, { ...accepted, 'if-none-match': sent(strong) });
-          expect([response.statusCode, bodyOf(response)]).toEqual([200, bodyOf(full)]);
-        }
+        const unchanged = formOf(matching)(strong);
+        const response = await send(path, { ...accepted, 'if-none-match': unchanged });
+        expect([response.statusCode, response.body]).toEqual([304, '']);
+        const { headers } = comparable(full);
+        for (const name of ['encoding', 'length', 'type']) delete headers[`content-${name}`];
+        expect(comparable(response).headers).toMatchObject(headers);
+        expect(Object.keys(response.headers).join()).not.toMatch(
+          /\b(?<!-)content-(encoding|length|type)\b(?!-)|transfer/,
+        );
+        const changed = formOf(different)(strong);
+        const again = await send(path, { ...accepted, 'if-none-match': changed });
+        expect([again.statusCode, bodyOf(again)]).toEqual([200, bodyOf(full)]);
       }
     },
   );

@@ -6,7 +6,7 @@ import { revokeApiKey } from '../../src/postgres/keys/api-keys.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
 import { listenAndConnect, type SocketClient, type SocketResponse } from '../support/sockets.ts';
-import { describedOperations } from './described-operations.ts';
+import { describedOperations } from './endpoints.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import {
   type ClientRequest,

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import type { IdentifiedResource } from '../../src/domain/public-id.ts';
+import type { Operation } from './endpoints.ts';
 import {
   encodedText,
   headerName,
@@ -38,15 +39,6 @@ export type HostileRequest = ClientRequest | RawRequest;
 
 /** Replaced by the key's header in a raw request. */
 export const keyPlaceholder = '{key}';
-
-/** A path of the OpenAPI document, with its query parameters. */
-export type Operation = {
-  /** Segments in braces are ids of that resource. */
-  readonly path: string;
-  /** The resource of `starting_after`. */
-  readonly resource: IdentifiedResource;
-  readonly parameters: readonly string[];
-};
 
 /** The operations and ids that requests use. */
 export type Target = {

@@ -163,6 +163,10 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: ['a', 'a'.repeat(256), '%F0%9F%9B%92'.repeat(256), '%25'],
     refused: ['', 'a'.repeat(257), '%00'],
   },
+  order_number: {
+    accepted: ['1001', '%231001', 'A-1%2F2'],
+    refused: ['', 'a'.repeat(257), 'a%00b'],
+  },
   // Shops may store other texts, which tests of the filters have.
   currency: {
     accepted: ['BRL', 'brl', 'uSd', 'EUR&currency=JPY'],

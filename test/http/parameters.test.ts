@@ -2,9 +2,8 @@ import { describe, expect } from 'vitest';
 import { readSettings } from '../../src/settings/settings.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { describedOperations } from './described-operations.ts';
+import { describedOperations, type Operation } from './endpoints.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
-import type { Operation } from './hostile-requests.ts';
 import { parameters } from './parameter-values.ts';
 import { expectRefusal } from './refusal.ts';
 import { servings } from './served-shop.ts';
@@ -40,6 +39,15 @@ it.beforeAll(async ({ api, database, worker }) => {
 
 const having = (name: string) => operations.filter(({ parameters }) => parameters.includes(name));
 
+/** Pairs in which each operation and each value occurs. */
+const pairs = <Value>(some: readonly Operation[], values: readonly Value[]) =>
+  values.length === 0
+    ? []
+    : Array.from({ length: Math.max(some.length, values.length) }, (_, index) => ({
+        operation: some[index % some.length] as Operation,
+        value: values[index % values.length] as Value,
+      }));
+
 describe('the value of a parameter', () => {
   it('has a line in the table if a route has the parameter', () => {
     const all = new Set(operations.flatMap(({ parameters }) => parameters));
@@ -49,11 +57,9 @@ describe('the value of a parameter', () => {
   it.for(Object.entries(parameters))(
     'is accepted by every route if it is valid: %s',
     async ([name, { accepted }], { sendTo }) => {
-      for (const operation of having(name)) {
-        for (const value of accepted) {
-          const response = await sendTo(operation, `${name}=${value}`);
-          expect(response.statusCode, `${operation.path} ${value}: ${response.body}`).toBe(200);
-        }
+      for (const { operation, value } of pairs(having(name), accepted)) {
+        const response = await sendTo(operation, `${name}=${value}`);
+        expect(response.statusCode, `${operation.path} ${value}: ${response.body}`).toBe(200);
       }
     },
   );
@@ -61,17 +67,15 @@ describe('the value of a parameter', () => {
   it.for(Object.entries(parameters))(
     'is refused by every route if it is invalid, and the parameter is named: %s',
     async ([name, { refused }], { sendTo }) => {
+      for (const { operation, value } of pairs(having(name), refused)) {
+        const response = await sendTo(operation, `${name}=${value}`);
+        expect(expectRefusal(response, 'validation_error', name).error.message).toContain(name);
+      }
+      // An unfilled field of a BI tool.
       for (const operation of having(name)) {
-        for (const value of refused) {
-          const response = await sendTo(operation, `${name}=${value}`);
-          const { error } = expectRefusal(response, 'validation_error', name);
-          expect(error.message).toContain(name);
-          // An unfilled field of a BI tool.
-          if (value !== '') continue;
-          expect((await sendTo(operation, name)).json().error.message).toBe(error.message);
-          const isRequired = name === 'interval' && operation.path.endsWith('/timeseries');
-          expect(error.message).toMatch(isRequired ? /must be one of/ : /leave the parameter out/);
-        }
+        const { error } = expectRefusal(await sendTo(operation, name), 'validation_error', name);
+        const isRequired = name === 'interval' && operation.path.endsWith('/timeseries');
+        expect(error.message).toMatch(isRequired ? /must be one of/ : /leave the parameter out/);
       }
     },
   );
@@ -131,12 +135,13 @@ describe('the name of a parameter', () => {
     }
   });
 
-  it.for([
-    ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype', 'then'],
-    ...['foo', 'Limit', 'LIMIT', 'page', 'organization_id', 'customerId', 'limit[]', 'api_key'],
-    ...['limit.', '$limit', 'é', '🛒', '0', 'a'.repeat(2000), '\u0000123'],
-  ])('is refused if no route has it: %s', async (name, { sendTo }) => {
-    for (const operation of operations) {
+  it('is refused if no route has it', async ({ sendTo }) => {
+    const names = [
+      ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype', 'then'],
+      ...['foo', 'Limit', 'LIMIT', 'page', 'organization_id', 'customerId', 'limit[]', 'api_key'],
+      ...['limit.', '$limit', 'é', '🛒', '0', 'a'.repeat(2000), '\u0000123'],
+    ];
+    for (const { operation, value: name } of pairs(operations, names)) {
       const encoded = encodeURIComponent(name);
       for (const query of [`${encoded}=1`, encoded, `${encoded}=`, `${encoded}=1&${encoded}=2`]) {
         expectRefusal(await sendTo(operation, query), 'validation_error', name);
@@ -146,16 +151,16 @@ describe('the name of a parameter', () => {
 
   it('is refused if it is repeated, whatever its values and its spelling', async ({ sendTo }) => {
     for (const operation of operations) {
-      for (const name of operation.parameters) {
+      for (const [index, name] of operation.parameters.entries()) {
         const value = parameters[name]?.accepted[0] ?? 'a';
         const other = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}=${value}`;
-        for (const query of [
+        const queries = [
           `${name}=${value}&${name}=`,
           `${name}&${name}`,
           `${other}&${name}=${value}`,
-        ]) {
-          expectRefusal(await sendTo(operation, query), 'validation_error', name);
-        }
+        ];
+        const query = queries[index % queries.length] as string;
+        expectRefusal(await sendTo(operation, query), 'validation_error', name);
       }
     }
   });

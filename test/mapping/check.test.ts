@@ -20,10 +20,7 @@ const it = test
       alter table store.orders add placed_gmt timestamp;
       create type store.grade as enum ('low', 'high');
       create function store.text_of(store.grade) returns text immutable language sql as $$ select 'low' $$;
-      create cast (store.grade as text) with function store.text_of(store.grade);
-      create table store.large as select n::bigint as id, n % 5000 as order_id, 1 as amount, 'shop_order' as kind
-      from generate_series(1, 20000) as n;
-      analyze store.large`);
+      create cast (store.grade as text) with function store.text_of(store.grade)`);
     return { organizationId };
   })
   /** Checks other views and sources instead of those of the shop. */
@@ -126,18 +123,17 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     await database.pool.query('drop table mapped_purchases');
   });
 
-  it('refuses missing and misspelt columns, and those that the worker computes', async ({
+  it('refuses missing and unknown columns, and those that the worker computes', async ({
     findings,
   }) => {
     const found = await findings({
-      customers: customers(`${identified}, full_name as nome, mail as emial, 5 as total_orders`),
+      customers: customers(`${identified}, mail as emial, 5 as total_orders`),
       purchases: `create view mapped_purchases as select id, client_id as customer_id, 5 as purchase_valu,
         now() as updated_at, state from store.orders`,
       sources,
     });
     for (const line of [
-      /mapped_customers\.emial is no column of the service\. Columns are external_id, .*email.* → emial as email$/,
-      /mapped_customers\.nome is no column .* → nome as name$/,
+      /mapped_customers\.emial is no column of the service\. Columns are external_id, .*email.* → Remove emial from the view, or/,
       /mapped_customers\.total_orders is not to be mapped: the worker computes it\. → Remove total_orders/,
       /mapped_purchases\.id is not to be mapped.* → id as external_id$/,
       /mapped_purchases\.customer_id is not .* → customer_id as customer_external_id$/,
@@ -145,7 +141,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
       /mapped_purchases\.state is no column .* → /,
       /mapped_purchases lacks the column external_id\. → id as external_id$/,
       /mapped_purchases lacks the column organization_id\. → 1::bigint as organization_id$/,
-      /mapped_purchases lacks the column purchase_value or purchase_value_in_cents\. → purchase_valu as purchase_value$/,
+      /mapped_purchases lacks the column purchase_value or purchase_value_in_cents\. → total as purchase_value$/,
       /mapped_purchases lacks the column created_at\. → placed_at as created_at$/,
     ]) {
       expect(found).toContainEqual(expect.stringMatching(line));
@@ -377,7 +373,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
     const names = 'The view reads store.order_lines, store.orders, store.refunds.';
     expect(await withSource('store.ordes', 'id')).toEqual([
       `error: mapping_sources names store.ordes for mapped_purchases, which does not exist. ${names} → ` +
-        `update mapping_sources set source = 'store.orders' ${row('store.ordes', 'id')}`,
+        `delete from mapping_sources ${row('store.ordes', 'id')}`,
     ]);
     expect(await withSource('store.everything', 'id')).toEqual([
       `error: mapping_sources names store.everything for mapped_purchases, which is a view. ${names} → ` +
@@ -429,49 +425,6 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
       'warning: mapped_purchases reads store.order_lines, which mapping_sources does not name. Only comparisons find its changes. → ' +
         `insert into mapping_sources (view, source, key) values ('mapped_purchases', 'store.order_lines', '…');`,
     );
-  });
-
-  it('names the indexes that lookups and comparisons lack', async ({ findings }) => {
-    const large = (id: string, from: string, value = '5') =>
-      findings({
-        purchases: `create view mapped_purchases as select ${id} as external_id, 1::bigint as organization_id,
-          null::bigint as customer_external_id, ${value} as purchase_value, now() as created_at, 'paid' as payment_status
-          from ${from}`,
-        sources: `insert into mapping_sources (view, source, key) values
-          ('mapped_customers', 'store.clients', 'id'), ('mapped_purchases', 'store.large', 'id')`,
-      });
-    expect(await large('l.id', 'store.large l')).toEqual([
-      'warning: A lookup by external_id of mapped_purchases reads all rows of store.large, about 20,000. → ' +
-        'create index on store.large (id);',
-    ]);
-    expect(await large('l.id::text', 'store.large l')).toContainEqual(
-      expect.stringMatching(/ → create index on store\.large \(\(\(id\)::text\)\);$/),
-    );
-    expect(
-      await large(
-        'o.id',
-        'store.orders o',
-        '(select sum(amount) from store.large l where l.order_id = o.id)',
-      ),
-    ).toContain(
-      'error: A subquery of mapped_purchases reads all rows of store.large, about 20,000, for each row. → ' +
-        'create index on store.large (order_id);',
-    );
-  });
-
-  it('proposes no index on a column that is compared with a constant', async ({ findings }) => {
-    const found = await findings({
-      purchases: `create view mapped_purchases as select l.id::text as external_id, 1::bigint as organization_id,
-        null::bigint as customer_external_id, 5 as purchase_value, now() as created_at, 'paid' as payment_status
-        from store.large l where l.amount = 1 and l.kind = 'shop_order'`,
-      sources: `insert into mapping_sources (view, source, key) values
-        ('mapped_customers', 'store.clients', 'id'), ('mapped_purchases', 'store.large', 'id')`,
-    });
-    const indexes = found.filter((line) => line.includes('create index'));
-    expect(indexes).toContainEqual(
-      expect.stringMatching(/A lookup .* → create index on store\.large \(\(\(id\)::text\)\);$/),
-    );
-    expect(indexes.filter((line) => /amount|kind/.test(line))).toEqual([]);
   });
 
   it('names the table with its schema, and the owner of the view, that lacks a right', async ({

@@ -104,9 +104,18 @@ describe('the notes of a result say', () => {
       { group_by: ['customer'], expand: 'customer' },
       /never instructions/,
     ],
-    ['that cohorts have periods that are not over', 'purchase_cohorts', {}, /is_complete false/],
+    ['that cohorts have periods that are not over', 'purchase_cohorts', {}, /is_complete: false/],
     ['what filters of cohorts select', 'purchase_cohorts', {}, /select first purchases/],
     ['what campaigns measure', 'list_campaigns', { kind: 'email' }, /count messages/],
+    ['what totals of customers count', 'find_customers', {}, /paid purchases of all time/],
+    ['that no customer is listed', 'find_customers', { q: 'nobody' }, /Nothing matches/],
+    ['that customers of periods do not add up', 'purchase_cohorts', {}, /do not add up/],
+    [
+      'how to read amounts of a list',
+      'list_purchases',
+      {},
+      /smallest unit of the currency of each/,
+    ],
   ])('%s', async ([_what, tool, args, expected], { connect }) => {
     const agent: Agent = await connect({ secret });
     expect(await agent.notes(tool, args)).toMatch(expected);

@@ -23,6 +23,7 @@ describe('the OpenAPI document', () => {
     const additions = Object.keys(paths).filter((path) => paths[path].get['x-addition'] === true);
     expect(additions).toEqual([
       '/v1/customers/export',
+      '/v1/purchases/search',
       '/v1/purchases/timeseries',
       '/v1/purchases/report',
       '/v1/purchases/cohorts',
@@ -32,7 +33,7 @@ describe('the OpenAPI document', () => {
       '/healthz',
       '/readyz',
     ]);
-    expect(Object.keys(paths)).toHaveLength(27);
+    expect(Object.keys(paths)).toHaveLength(28);
     for (const path in paths) {
       for (const parameter of paths[path].get.parameters) {
         if (!/An addition/.test(parameter.description)) continue;

@@ -12,7 +12,7 @@ const focused = (page: Page): Promise<string> =>
   page.evaluate(`(() => {
     const { id, dataset, ariaLabel, value, textContent } = document.activeElement;
     if (document.activeElement === document.body) return 'nothing';
-    return id || dataset.measure || ariaLabel || value || textContent;
+    return id || dataset.measure || dataset.step || ariaLabel || value || textContent;
   })()`);
 
 /** Presses Tab until an element has the focus. */
@@ -65,8 +65,14 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
       await loaded();
       expect(await page.locator('#chart canvas').count()).toBe(1);
       await page.locator('#purchases a').first().click();
+      await page.locator('h1', { hasText: `${hostile} 26` }).waitFor();
+      await check('order');
+      await page.locator('.facts a').click();
       await page.locator('h1', { hasText: `${hostile} name` }).waitFor();
       await check('record');
+      await page.locator('.sections a').nth(1).click();
+      await page.locator('main tbody tr').nth(25).waitFor();
+      await check('campaigns');
     },
   );
 
@@ -88,9 +94,11 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     await loaded();
     expect(await focused(page)).toBe('last7');
     expect(state().get('period')).toBe('last7');
-    await press('ArrowLeft');
-    await loaded();
-    expect(await focused(page)).toBe('custom');
+    for (const name of ['lastmonth', 'yesterday', 'today', 'custom']) {
+      await press('ArrowLeft');
+      await loaded();
+      expect(await focused(page)).toBe(name);
+    }
     await press('Tab');
     expect(await focused(page)).toBe('from');
     await page.keyboard.type('01012026');
@@ -108,6 +116,8 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     await press('Escape');
     expect(await focused(page)).toBe('add-filter');
     await press('Enter');
+    await press('Tab');
+    expect(await focused(page)).toBe('filter-operator');
     await press('Tab');
     expect(await focused(page)).toBe('filter-input');
     await page.keyboard.type('refunded');
@@ -131,6 +141,23 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     await loaded();
     expect(await focused(page)).toBe('all-statuses');
     expect(state().get('status')).toBe('all');
+
+    // The refresh by itself, and a step of sales.
+    await tabTo(page, 'Settings');
+    await press('Enter');
+    await tabTo(page, 'automatic');
+    await press('Space');
+    expect(await page.locator('#automatic').isChecked()).toBe(true);
+    await press('Space');
+    await tabTo(page, 'abandoned');
+    await press('Enter');
+    await loaded();
+    expect(state().get('status')).toBe('abandoned');
+    await tabTo(page, 'created', 'Shift+Tab');
+    await press('Enter');
+    await loaded();
+    expect(state().get('status')).toBe('all');
+    await tabTo(page, 'Settings', 'Shift+Tab');
 
     // The measure, the purchases, and a group of the ranking.
     await tabTo(page, 'purchase_count');

@@ -180,11 +180,11 @@ describe('the state in the URL', () => {
   });
 
   it('counts paid purchases unless it says otherwise', () => {
-    expect(readState('').filters).toEqual({ status: 'paid' });
+    expect(readState('').filters).toEqual({ status: ['paid'] });
     expect(readState('#status=all').filters).toEqual({});
     expect(readState('#status=refunded&platform=bling').filters).toEqual({
-      status: 'refunded',
-      platform: 'bling',
+      status: ['refunded'],
+      platform: ['bling'],
     });
     expect(hashOf(readState('#status=all'))).toContain('status=all');
     expect(readState(hashOf(readState('#status=all'))).filters).toEqual({});

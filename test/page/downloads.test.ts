@@ -108,7 +108,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(split).toContain('2026-01-10,EUR,1.00,1,1,1.00');
     expect(await line()).toContain('/timeseries?interval=day&timezone=UTC&group_by=currency&');
 
-    await page.getByRole('button', { name: /^Orders/ }).click();
+    await page.locator('[data-measure=purchase_count]').click();
     await loaded();
     expect((await lines())[0]).toMatch(/^\ufeffDay \(UTC\),Order value,Orders,/);
     expect(await line()).not.toContain('currency');
@@ -148,9 +148,17 @@ describe.runIf(hasBrowser)('the page', () => {
       const customers =
         'measures=revenue_in_cents,purchase_count&order_by=-revenue_in_cents&limit=10&';
       const cohorts = januaryBounds.replace(/^[^&]*/, 'created_since=2025-02-01T00:00:00.000Z');
+      const sales = async () => {
+        const measures =
+          'purchase_count,revenue_in_cents,discount_in_cents,shipping_cost_customer_in_cents';
+        const ofAny = filters.replace('status=paid', '');
+        const path = `/v1/purchases/report?group_by=status&measures=${measures}&timezone=UTC`;
+        return (await api.get(`${path}&${compared}&${ofAny}`, fullShop.secret)).body;
+      };
       const bodies = new Map([
         ['Totals', totals],
         ['Time series', await report('group_by=day&limit=1000&', compared)],
+        ['From order to payment', await sales()],
         ['Ranking', await report(source, compared)],
         [
           'New and returning customers',

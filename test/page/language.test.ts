@@ -170,7 +170,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
       await page.locator('#filter-form [type=submit]').click();
       await page.locator('#chart .u-over').hover();
       await page.getByRole('searchbox').fill('nobody');
-      await page.locator('#customers-found').waitFor();
+      await page.locator('#found').waitFor();
       await collect();
       await context.setOffline(true);
       await page.locator('#refresh').click();

@@ -31,7 +31,7 @@ describe.runIf(hasBrowser)('the page', () => {
     const lines = snapshot
       .replace(/^ *- option (?!.*\[selected\]).*\n/gm, '')
       .replace(/(?<=Updated at ).+(?=\n)/, '…')
-      .replace(/cus_\w+/g, 'cus_…')
+      .replace(/(cus|pur)_\w+/g, '$1_…')
       .replace(/(?<=\/\/127\.0\.0\.1:)\d+/g, '…');
     await expect(lines).toMatchFileSnapshot('screen-reader.snapshot.yaml');
 

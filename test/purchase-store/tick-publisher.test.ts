@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { describe, expect } from 'vitest';
 import { builtProgram } from '../../src/process/package-files.ts';
-import { publishedLogEnd } from '../../src/purchase-store/ticks/log-end.ts';
+import { publishedLogEnd } from '../../src/purchase-store/ticks/published.ts';
 import {
   createTickReader,
   type Exceptions,

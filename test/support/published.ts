@@ -8,17 +8,19 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
-import { organizationWatermark } from '../../src/purchase-store/ticks/organization-watermark.ts';
+import { readPublished } from '../../src/purchase-store/ticks/published.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/ticks/published-tick.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 
 /** The instant that the published files show. */
 export function publishedInstant(dataDirectory: string, organizationId: bigint): bigint {
-  const directory = organizationDirectory(dataDirectory, organizationId);
-  const current = readCurrent(directory, layoutVersion);
-  if (current === null) throw new Error('nothing is published');
-  const tick = newestTick(readTicks(dataDirectory), organizationId);
-  return organizationWatermark(organizationId, current, tick).asOf;
+  const published = readPublished(
+    organizationId,
+    () => newestTick(readTicks(dataDirectory), organizationId),
+    () => readCurrent(organizationDirectory(dataDirectory, organizationId), layoutVersion),
+  );
+  if (published === null) throw new Error('nothing is published');
+  return published.instant;
 }
 
 /** Waits until an open engine shows what is published. It reads the published tick every 50 ms. */

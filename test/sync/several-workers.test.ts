@@ -1,12 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
+import { shardOption } from '../../src/commands/command-line.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import {
   organizationDirectory,
   purchasesDirectory,
 } from '../../src/purchase-store/format/current.ts';
-import { shardOption } from '../../sync/commands/shard-option.ts';
 import type { Status } from '../../sync/status/status.ts';
 import { test } from '../support/fixtures.ts';
 import { publishedFiles } from '../support/published-files.ts';

@@ -9,7 +9,7 @@ import {
   StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
-import { servedSourceOf } from '../../purchase-store/ticks/organization-watermark.ts';
+import { servedSourceOf } from '../../purchase-store/ticks/published.ts';
 import {
   createQueryQueue,
   type QueryQueue,

@@ -1,5 +1,5 @@
 import sql, { raw } from 'sql-template-tag';
-import { organizationWatermark } from '../../purchase-store/ticks/organization-watermark.ts';
+import { organizationWatermark } from '../../purchase-store/ticks/published.ts';
 import { newestTick, type TickWatermark } from '../../purchase-store/ticks/published-tick.ts';
 import { type ClickHouse, type ClickHouseRow, lacksTables } from './client.ts';
 import { type GenerationRows, isOfWriters, type WriterBatches } from './relations.ts';

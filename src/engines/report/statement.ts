@@ -46,8 +46,10 @@ export type Part = {
   /** A table of SQL with the columns of a purchase, and `sign` if its rows count 1 or -1. */
   readonly purchases: Sql;
   readonly condition: Sql;
-  /** Such a part has no customers. */
+  /** Customers can then only be corrected. */
   readonly isSigned?: boolean;
+  /** The purchases that another part has, and whose numbers of customers the rows of this part change. */
+  readonly corrected?: { readonly purchases: Sql; readonly condition: Sql } | undefined;
   /** The purchase is its customer's first one, as SQL, if a report needs it. */
   readonly isFirst?: Sql;
   /** The number of customers of a group with rows that meet a condition, as SQL, if it is not `count(distinct …)`. */
@@ -198,11 +200,56 @@ function selectPart(
   }
   const groups = raw(isOfAll ? '' : `group by ${keys.map((_, each) => `d${each}`).join(', ')}`);
   const rows = sql`from ${part.purchases} where ${part.condition} ${groups}`;
-  if (!dimensions.some(({ match }) => match !== undefined)) {
+  const isCorrection = part.corrected !== undefined && sums.includes('customer_count');
+  if (!isCorrection && !dimensions.some(({ match }) => match !== undefined)) {
     return sql`select ${join([position, ...named, ...rest, ...values])} ${rows}`;
   }
   const shown = [position, ...matched, ...rest, ...columns.sums.map((name) => raw(name))];
-  return sql`select ${join(shown)} from (select ${join([...named, ...values])} ${rows}) as grouped`;
+  const grouped = isCorrection
+    ? correctedSums(dialect, part, named, { sums, columns })
+    : sql`select ${join([...named, ...values])} ${rows}`;
+  return sql`select ${join(shown)} from (${grouped}) as grouped`;
+}
+
+/**
+ * The sums of rows with a sign by group, and by how many customers they change the group: those of its rows who have
+ * purchases there now, less those who had some before. Their other purchases there tell this.
+ */
+function correctedSums(
+  { customer, wide }: Dialect,
+  { purchases, condition, corrected }: Part,
+  named: readonly Sql[],
+  { sums, columns }: { readonly sums: readonly SumName[]; readonly columns: Columns },
+): Sql {
+  const keys = join([...named.map((_, each) => raw(`d${each}`)), raw(customer)]);
+  const groups = join(named.map((_, each) => raw(`d${each}`)));
+  const own = join([...named, raw(customer)]);
+  const values = columns.sums.map((name): Sql => {
+    switch (sums.includes(name) ? name : null) {
+      case 'purchase_count':
+        return sql`sum(count) as purchase_count`;
+      case 'revenue_in_cents':
+        return sql`sum(cents) as revenue_in_cents`;
+      case 'customer_count':
+        return sql`sum(case when after > 0 then 1 else 0 end - case when before > 0 then 1 else 0 end)
+          as customer_count`;
+      default:
+        return sql`${wide(sql`null`)} as ${raw(name)}`;
+    }
+  });
+  return sql`
+    select ${groups}, ${join(values)} from (
+      select ${keys}, sum(was) as before, sum(was + sign) as after, sum(sign) as count, sum(cents) as cents
+      from (
+        select ${own}, 0 as was, sign, sign * ${wide(raw('purchase_value_in_cents'))} as cents
+        from ${purchases} where ${condition}
+        union all
+        select ${keys}, 1, 0, 0 from (
+          select ${own} from ${corrected?.purchases} where ${corrected?.condition}
+        ) as other
+        semi join (select ${own} from ${purchases} where ${condition} group by ${keys}) as touched using (${keys})
+      ) as row group by ${keys}
+    ) as pair group by ${groups}`;
 }
 
 function isFirstOf({ isFirst }: Part): Sql {

@@ -14,8 +14,8 @@ import type { HttpObserver } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 import { addVary } from '../response/vary.ts';
 import { waitForPostgres } from '../server/postgres-silence.ts';
-import { invalidKey } from './invalid-key.ts';
 import type { KeyUses } from './key-uses.ts';
+import { invalidKey } from './key-watch.ts';
 import { createCounter, requireWithinLimit, setRateLimitHeaders, windowMs } from './rate-limit.ts';
 
 declare module 'fastify' {

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Database } from '../../postgres/connection/pool.ts';
-import { recordKeyUses } from '../../postgres/keys/key-uses.ts';
+import { recordKeyUses } from '../../postgres/keys/api-keys.ts';
 
 const intervalMs = 60_000;
 

@@ -1,6 +1,13 @@
 import type { Database } from '../../postgres/connection/pool.ts';
 import { findValidKeys } from '../../postgres/keys/api-keys.ts';
-import { invalidKey } from './invalid-key.ts';
+import { ApiError } from '../response/errors.ts';
+
+/** The same error for missing, malformed, unknown, expired and revoked keys. */
+export const invalidKey = (): ApiError =>
+  new ApiError(
+    'authentication_error',
+    'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
+  );
 
 const defaultIntervalMs = 2_000;
 

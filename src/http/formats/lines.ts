@@ -1,3 +1,4 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
 import { minorDigits } from '../../domain/currency.ts';
 import { decimalOf } from '../../domain/decimal.ts';
 import { formatInstant } from '../../domain/instant.ts';
@@ -28,7 +29,7 @@ export type LineCell = {
 };
 
 /** An amount as a decimal number, with the digits of its currency. */
-export type AmountInUnits = {
+type AmountInUnits = {
   readonly mark: '.' | ',';
   /** The index of the column with the row's currency; -1 if the table has none. */
   readonly currencyIndex: number;
@@ -68,7 +69,7 @@ type CellText = (row: number) => string;
 
 function cellWriter(cell: LineCell, index: number): (data: TableBatch['data']) => CellText {
   const { before, quoting, after, absent, units } = cell;
-  const quote = quotings[quoting];
+  const quote = quotings[quoting].text;
   const textOf = valueWriter(cell);
   return (data) => {
     const values = data[index] ?? [];
@@ -83,6 +84,7 @@ function cellWriter(cell: LineCell, index: number): (data: TableBatch['data']) =
 
 type ValueText = (value: bigint | string, currency: bigint | string | null) => string;
 
+/** The text of a value. `valueSql` writes the same, but of exports, whose instants have fractions. */
 function valueWriter({ kind, units, timeZone, isWholeSeconds }: LineCell): ValueText {
   if (units !== undefined) {
     return (amount, currency) =>
@@ -95,3 +97,49 @@ function valueWriter({ kind, units, timeZone, isWholeSeconds }: LineCell): Value
 }
 
 const formatSeconds = (instant: bigint): string => formatInstant(instant).replace(/\.0+Z$/, 'Z');
+
+/**
+ * A cell in SQL of DuckDB, as a part of `concat`, which leaves out what is null. `digits` are those of the row's
+ * currency, and the function `localTime` writes microseconds as local time.
+ */
+export function cellSql(
+  cell: LineCell,
+  value: Sql,
+  { isRequired, isId, ...functions }: SqlValue,
+): Sql {
+  const { before, quoting, after, absent } = cell;
+  // Letters and digits need no quotes.
+  const quote = quotings[isId && quoting !== 'json' ? 'none' : quoting].sql;
+  const around = (present: string, otherwise: string): Sql =>
+    isRequired || present === otherwise
+      ? sql`${present}`
+      : sql`case when ${value} is null then ${otherwise} else ${present} end`;
+  const text = quote(valueSql(cell, value, functions));
+  return sql`concat(${around(before, absent)}, ${text}, ${around(after, '')})`;
+}
+
+type SqlValue = {
+  readonly isRequired: boolean;
+  readonly isId: boolean;
+  readonly digits: Sql;
+  readonly localTime: string;
+};
+
+function valueSql(
+  { kind, units, timeZone }: LineCell,
+  value: Sql,
+  { digits, localTime }: Pick<SqlValue, 'digits' | 'localTime'>,
+): Sql {
+  if (units !== undefined) {
+    // Exact: a product of decimals is a decimal, but their quotient is a double.
+    const text = sql`case ${digits}
+      when 0 then ${value}::varchar
+      when 3 then (${value}::decimal(19, 0) * 0.001::decimal(4, 3))::varchar
+      when 4 then (${value}::decimal(19, 0) * 0.0001::decimal(5, 4))::varchar
+      else (${value}::decimal(19, 0) * 0.01::decimal(3, 2))::varchar end`;
+    return sql`replace(${text}, '.', ${units.mark})`;
+  }
+  if (kind !== 'instant') return value;
+  if (timeZone !== undefined) return sql`${raw(localTime)}(epoch_us(${value}))`;
+  return sql`strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
+}

@@ -4,8 +4,17 @@ import { csv, csvForExcel } from './csv.ts';
 import type { FormatDescription } from './format.ts';
 import type { LinesFormat } from './lines.ts';
 import { ndjson } from './ndjson.ts';
-import { parquet } from './parquet.ts';
 import type { SpreadsheetOptions } from './spreadsheet.ts';
+
+/**
+ * A Parquet file: int64, timestamps in microseconds of UTC, dictionaries for repeating text, Snappy.
+ * DuckDB writes the file (exports/copy.ts).
+ */
+const parquet: FormatDescription = {
+  mediaType: 'application/vnd.apache.parquet',
+  contentType: 'application/vnd.apache.parquet',
+  extension: 'parquet',
+};
 
 /** The values of `format` besides `json`. */
 export const formats = {

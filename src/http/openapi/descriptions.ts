@@ -23,7 +23,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   customer_id:
     'The id of a customer. On purchase lists and statistics, purchases of this customer.',
   purchase_id:
-    'The id of a purchase. The number of an order is `order_number`, which no route finds.',
+    'The id of a purchase. The number of an order is `order_number`, which `/v1/purchases/search` finds.',
   segment_id: 'The id of a segment. On the customer list, customers in this segment.',
   tag_id: 'The id of a tag. On the customer list, customers that carry this tag.',
   flow_id: 'The id of a flow.',
@@ -79,7 +79,9 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   last_purchase_until: `Last paid purchase at or before this instant: none since. ${ofPaidPurchases}`,
   email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',
   phone:
-    'The number, with or without its country code. Only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
+    'Digits of the number, or a part of them. Only digits are compared. A country code or a trunk zero may be missing on either side.',
+  order_number:
+    'Exactly this number, with or without `#` before it. Upper and lower case differ. An addition.',
   format:
     'The format of the response, for tools that cannot set headers; it overrides `Accept`. `csv_excel` is CSV with a byte order mark, and with an apostrophe before text that a spreadsheet would evaluate as a formula, or change to another number or date. An addition.',
   separator:
@@ -93,7 +95,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   cursor:
     'The `next_cursor` of the last response, which clients do not interpret. Without it, the response has no changes and the cursor of the instant that it shows.',
   wait: 'If nothing has changed, the response waits up to so many seconds for a change.',
-  q: 'Text in the name, email or phone. Case and accents are ignored. Of segments, in the name or description. It is one text, not several words. Text without a visible character finds nothing.',
+  q: 'Text in the name, email or phone. Case and accents are ignored. Of segments, in the name or description. It is one text, not several words. Of a number, digits are compared with those of phones, as by `phone`. Text without a visible character finds nothing.',
 };
 
 /** Parameters beyond the specification, in all routes. */
@@ -113,6 +115,7 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'cursor',
   'wait',
   'ids',
+  'order_number',
   'total_orders_min',
   'total_orders_max',
   'total_spent_min_in_cents',

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { jsonOf } from '../../process/json-file.ts';
 import type { SpreadsheetOptions } from '../formats/spreadsheet.ts';
@@ -12,7 +12,6 @@ import {
   queryStringOf,
   readParameters,
 } from './read-parameters.ts';
-import { refuseBody } from './request-body.ts';
 
 /** The texts of a request's parameters. */
 export type GivenParameters = { readonly path: GivenValues; readonly query: GivenValues };
@@ -82,4 +81,22 @@ function cacheKeyOf(
   const parameters = Object.entries({ ...(path as object), ...(query as object) }).sort();
   // A time zone that the request gives changes the rows, even if it is the default.
   return jsonOf([url, parameters, spreadsheet?.timezone]);
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  const { 'content-length': length, 'transfer-encoding': encoding } = headers;
+  return encoding !== undefined || (length !== undefined && length !== '0');
+}
+
+/** Operations take no request body (section 4). */
+function refuseBody(request: FastifyRequest): void {
+  if (hasBody(request)) throw new ApiError('invalid_request', 'A GET request takes no body.');
+}
+
+/**
+ * Closes the connection after the response to a request with a body. No body is read: a
+ * keep-alive connection would stay occupied until the client has sent all of it.
+ */
+export function closeAfterBody(request: FastifyRequest, reply: FastifyReply): void {
+  if (hasBody(request)) reply.header('Connection', 'close');
 }

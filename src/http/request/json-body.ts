@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
+import { closeAfterBody } from './api-request.ts';
 import { watchResponse } from './client-disconnect.ts';
-import { closeAfterBody } from './request-body.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

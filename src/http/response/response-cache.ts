@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { DataVersion } from '../../domain/purchase-engine.ts';
-import { unlessAborted } from '../../domain/unless-aborted.ts';
+import { unlessAborted } from '../../domain/wait-until-fresh.ts';
 import type { FormatName } from '../formats/negotiation.ts';
 import type { HttpObserver } from '../observer.ts';
 import type { ApiRequest, SnapshotResult, SnapshotRoute } from '../route.ts';

@@ -4,10 +4,10 @@ import { forgetKey, keepKey, readKey } from './api/key.ts';
 import { KeyForm } from './key-form.tsx';
 import { texts } from './language/language.ts';
 import { LanguageSwitch } from './language/language-switch.tsx';
+import { loadViews } from './views.tsx';
 
 /** Charts and tables are loaded only for a key: while it is entered, so that figures need not wait. */
-const loadViews = () => import('./views.tsx');
-const preloadViews = () => void loadViews().catch(() => {});
+const preloadViews = () => void loadViews(location.pathname).catch(() => {});
 
 type Views = Awaited<ReturnType<typeof loadViews>>;
 type Identity = { readonly organization: { readonly name: string } };
@@ -42,7 +42,7 @@ export function App() {
   };
   const open = async () => {
     try {
-      setViews(await loadViews());
+      setViews(await loadViews(location.pathname));
       setHasKey(true);
     } catch {
       askForKey(unreachable().message);
@@ -61,23 +61,26 @@ export function App() {
         {texts.page.skip}
       </a>
       <header class="top">
-        <a class="brand" href="/">
-          <img src="/assets/icon.svg" alt={texts.page.title} width="24" height="24" />
-          <span aria-hidden="true">{texts.page.title}</span>
-        </a>
-        <span class="organization" id="organization" title={organization}>
-          {organization}
-        </span>
-        {hasKey && views !== null && <views.CustomerSearch />}
-        <nav aria-label={texts.page.service}>
-          <LanguageSwitch />
-          <a href="/docs">{texts.page.reference}</a>
-          {hasKey && (
-            <button type="button" class="quiet" onClick={() => askForKey('')}>
-              {texts.page.forgetKey}
-            </button>
-          )}
-        </nav>
+        <div class="top-row">
+          <a class="brand" href="/">
+            <img src="/assets/icon.svg" alt={texts.page.title} width="24" height="24" />
+            <span aria-hidden="true">{texts.page.title}</span>
+          </a>
+          <span class="organization" id="organization" title={organization}>
+            {organization}
+          </span>
+          {hasKey && views !== null && <views.Search />}
+          <nav aria-label={texts.page.service}>
+            <LanguageSwitch />
+            <a href="/docs">{texts.page.reference}</a>
+            {hasKey && (
+              <button type="button" class="quiet" onClick={() => askForKey('')}>
+                {texts.page.forgetKey}
+              </button>
+            )}
+          </nav>
+        </div>
+        {hasKey && views !== null && <views.Navigation />}
       </header>
       <main id="main" tabIndex={-1}>
         {hasKey && views !== null && <views.View organization={organization} />}

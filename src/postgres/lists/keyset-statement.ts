@@ -1,7 +1,7 @@
 import sql, { join, type RawValue, raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../domain/instant.ts';
 import { microsecondsOf } from './instants.ts';
-import { containsText, hasGramsOf } from './search.ts';
+import type { Search } from './search.ts';
 
 /** The sort key of a list. Key and id are both descending. */
 export type KeysetOrder = {
@@ -32,8 +32,7 @@ export type KeysetList = {
   readonly includedConditions?: readonly Sql[];
   /** Only customers with this tag or in this segment, which must be the organization's. */
   readonly linkedTo?: Link | undefined;
-  /** Only rows whose `search_text` contains this text, ignoring case and accents. */
-  readonly search?: string | undefined;
+  readonly search?: Search | undefined;
   readonly limit: number;
   /**
    * The last row of the previous page, which need not match the conditions. Its present place counts,
@@ -61,10 +60,9 @@ const minMatchesPerResult = 0.1;
 export function pageStatement(list: KeysetList, position: bigint | undefined): Sql {
   const { selectList, conditions = [], includedConditions = [], linkedTo, search } = list;
   if (search !== undefined) {
-    const isMatch = [containsText(search), ...includedConditions];
     return searchStatement(list, position, {
-      isMatch,
-      found: { scan: scanOf(list), isFound: [hasGramsOf(search), ...isMatch] },
+      isMatch: [search.matches, ...includedConditions],
+      found: { scan: scanOf(list), isFound: [search.indexed, ...includedConditions] },
     });
   }
   if (linkedTo !== undefined && includedConditions.length > 0) {
@@ -96,7 +94,7 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
 }
 
 /** What a search looks for, and another scan that finds it if few rows match. */
-type Search = {
+type TwoScans = {
   readonly isMatch: readonly Sql[];
   readonly found: { readonly scan: Scan; readonly isFound: readonly Sql[] };
 };
@@ -109,7 +107,7 @@ type Search = {
 function searchStatement(
   list: KeysetList,
   position: bigint | undefined,
-  { isMatch, found }: Search,
+  { isMatch, found }: TwoScans,
 ): Sql {
   const { selectList, conditions = [], limit } = list;
   const { key, id, from, isListed } = scanOf(list);

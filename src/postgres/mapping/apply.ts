@@ -4,6 +4,7 @@ import {
   inTransaction,
   withConnection,
 } from '../connection/pool.ts';
+import { claimComparison } from './as-of.ts';
 import { type Compared, compareView } from './comparison.ts';
 import { repeatAfterConflicts } from './contention.ts';
 import { compareAmongChanges, copyFromBothEnds, lockTimeoutMs } from './copy.ts';
@@ -17,7 +18,7 @@ import { restoreTriggers, triggerLock } from './triggers.ts';
 /** Rows of one transaction of a copy. */
 const copiedAtOnce = 5_000;
 
-export type ApplyOptions = {
+type ApplyOptions = {
   readonly acceptDeletions: boolean;
   /** Called after each transaction with the rows of both views that are compared so far. */
   readonly onProgress: (rows: number) => void;
@@ -89,7 +90,7 @@ async function mapAll(
 ): Promise<Mapped> {
   const transaction = <Result>(work: (connection: Connection) => Promise<Result>) =>
     repeatAfterConflicts(() => inMappingTransaction(database, work, { signal, lockTimeoutMs }));
-  const { isCopied, asked, structure, at } = await transaction(readState);
+  const { isCopied, ...begin } = await transaction(readState);
   const total = nothingMapped();
   let rows = 0;
   const count = (compared: Compared) => {
@@ -105,11 +106,9 @@ async function mapAll(
     count({ ...(await transaction(comparison.end)), rows: 0 });
   }
   await transaction(async (connection) => {
+    await claimComparison(connection, begin);
     await connection.query(
-      `update mapping_state set structure = case when asked = $2 then $1 end, comparison = null,
-         comparison_reason = case when asked <> $2 then comparison_reason end, compared_at = now(),
-         as_of = greatest(as_of, $3), copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
-      [structure, asked, at],
+      `update mapping_state set copied_at = coalesce(copied_at, now()), problem = null, problem_since = null`,
     );
     await mapChanges(connection, mapping);
   });
@@ -121,14 +120,8 @@ async function readState(connection: Connection) {
   const { rows } = await connection.query<{ isCopied: boolean; asked: bigint; at: Date }>(
     'select copied_at is not null as "isCopied", asked, transaction_timestamp() as at from mapping_state',
   );
-  return {
-    isCopied: rows[0]?.isCopied ?? false,
-    /** How often changes have asked for a comparison: a later one may have taken place behind the copy. */
-    asked: rows[0]?.asked ?? 0n,
-    /** All commits from before are in the copy. */
-    at: rows[0]?.at ?? null,
-    structure: await readStructure(connection),
-  };
+  const { isCopied, asked, at } = rows[0] ?? { isCopied: false, asked: 0n, at: new Date(0) };
+  return { isCopied, asked, at, structure: await readStructure(connection) };
 }
 
 /** The columns of the number tables with external ids, and their view. */

@@ -1,12 +1,13 @@
 import pg from 'pg';
-import { mappingState } from '../connection/claimed-instant.ts';
 import type { Connection } from '../connection/pool.ts';
-import { databaseIdentity } from '../connection/source-identity.ts';
+import { type Claimed, type ComparisonBegin, claimSnapshot } from './as-of.ts';
+import { failureText } from './failure-text.ts';
 import { mapKeys } from './map-rows.ts';
 import type { MappedView, Mapping } from './mapping-definition.ts';
 import { deleteQueued, queuedEntries } from './queue.ts';
+import { readSourceTables } from './source-tables.ts';
 import { describeChange, readStructure } from './structure.ts';
-import { keyFunctionName } from './trigger-function.ts';
+import { keyFunctionName, keysFrom, mappedKey } from './trigger-function.ts';
 
 const { escapeIdentifier } = pg;
 
@@ -17,49 +18,22 @@ const batchBytes = 1_000_000;
 const maxKeys = 200_000;
 const maxReasons = 3;
 
-export type MappedChanges = {
-  /**
-   * How often a comparison was asked for: a table was truncated, a key could not be logged, or too many rows
-   * have changed. Another process may have taken these changes.
-   */
-  readonly asked: bigint;
-  /** All rows are to be compared with the views, before later instants are claimed. */
-  readonly isComparisonDue: boolean;
-  /** Why; null if that is not known. */
-  readonly reason: string | null;
-  /** The present one (structure.ts). */
-  readonly structure: string;
-  /** The instant of the snapshot. */
-  readonly at: Date;
-  /** What `status` shows as the problem. */
-  readonly problem: string | null;
-};
+type MappedChanges = Omit<Claimed, 'isComplete' | 'before'> &
+  ComparisonBegin & {
+    /** All rows are to be compared with the views, before later instants are claimed. */
+    readonly isComparisonDue: boolean;
+  };
 
 /**
  * Maps the changes that the snapshot of the caller's transaction sees, and deletes their entries: those of
- * transactions that commit later stay for the next call. Claims the instant of the snapshot, unless
- * changes may have been missed since all rows were compared.
+ * transactions that commit later stay for the next call. Claims the instant of the snapshot (as-of.ts).
  */
 export async function mapChanges(connection: Connection, mapping: Mapping): Promise<MappedChanges> {
   const { keys, isComparisonAskedFor, reasons } = await takeChanges(connection);
   await mapKeys(connection, mapping, keys);
   const structure = await readStructure(connection);
-  // Until the comparison has ended, `structure` is null.
-  const { rows } = await connection.query<Updated>(
-    `update mapping_state as state
-     set as_of = case when is_complete then greatest(as_of, transaction_timestamp()) else as_of end,
-       structure = case when is_complete then state.structure end, asked = asked + $2::boolean::int,
-       emptied_at = pg_current_snapshot(), emptied_in = ${databaseIdentity}
-     from (
-       select coalesce(structure = $1 and not $2::boolean, false) as is_complete, structure as before, ctid
-       from ${mappingState} as present
-     ) as now
-     where state.ctid = now.ctid
-     returning is_complete as "isComplete", before, asked, transaction_timestamp() as at, problem,
-       comparison_reason as reason`,
-    [structure, isComparisonAskedFor],
-  );
-  const { isComplete, before, ...updated } = rows[0] ?? removed;
+  const claimed = await claimSnapshot(connection, structure, isComparisonAskedFor);
+  const { isComplete, before, ...updated } = claimed;
   if (before !== null && before !== structure && reasons.length === 0)
     reasons.push(describeChange(before, structure));
   const reason = reasons.length === 0 ? updated.reason : reasons.join(', ');
@@ -67,17 +41,6 @@ export async function mapChanges(connection: Connection, mapping: Mapping): Prom
     await connection.query('update mapping_state set comparison_reason = $1', [reason]);
   return { ...updated, reason, structure, isComparisonDue: !isComplete };
 }
-
-type Updated = Omit<MappedChanges, 'structure' | 'isComparisonDue'> & {
-  readonly isComplete: boolean;
-  /** The structure with which all rows were compared last; null while a comparison is due. */
-  readonly before: string | null;
-};
-
-/** Of a mapping that was removed meanwhile. */
-const removed: Updated = {
-  ...{ isComplete: false, before: null, asked: 0n, at: new Date(0), problem: null, reason: null },
-};
 
 async function takeChanges(connection: Connection) {
   const { rows } = await connection.query<Logged>(
@@ -165,4 +128,45 @@ async function findKeys(
   await connection.query('rollback to savepoint keys');
   await connection.query(deleteQueued('view = $1 and source = $2'), [view, source]);
   return null;
+}
+
+/**
+ * Names a key of mapping_sources that Postgres cannot parse, as after its column was renamed, with the reason.
+ * Null if there is none. Without the right to use a schema, its keys are not known.
+ */
+export async function describeFailingKey(connection: Connection): Promise<string | null> {
+  const tables = await readSourceTables(connection);
+  for (const { name, keys } of tables.filter((table) => table.name === table.root)) {
+    for (const { view, key } of keys) {
+      const reason = await parseKey(connection, name, key);
+      if (reason === null) continue;
+      return (
+        `The key ${key} of ${name} for ${view} fails: ${reason}. So all rows are compared after each write of ` +
+        'the table, and the instant of the data waits. Correct the key in mapping_sources, and run ' +
+        '`npm run mapping -- apply`.'
+      );
+    }
+  }
+  return null;
+}
+
+/** The reason why a key cannot be parsed. PREPARE needs no right to read the table. */
+async function parseKey(
+  connection: Connection,
+  table: string,
+  key: string,
+): Promise<string | null> {
+  await connection.query('savepoint key');
+  try {
+    await connection.query(
+      `prepare mapped_key as select ${mappedKey} ${keysFrom(key, table, table)}; deallocate mapped_key`,
+    );
+    await connection.query('release savepoint key');
+    return null;
+  } catch (error) {
+    await connection.query('rollback to savepoint key');
+    const isOfKey = error instanceof pg.DatabaseError && /^42(?!501)/.test(error.code ?? '');
+    if (!isOfKey) return null;
+    return failureText(error);
+  }
 }

@@ -40,7 +40,7 @@ const maxFailing = 100;
 /** Rows of one statement. */
 const keysAtOnce = 5_000;
 
-export type MapOptions = {
+type MapOptions = {
   /** Deletes rows although they are many. */
   readonly acceptDeletions?: boolean;
   /** The begin of the comparison that has found the keys (deletions.ts). */

@@ -49,7 +49,7 @@ export const requiredColumns: Readonly<Record<MappedView, readonly string[]>> = 
 };
 
 /** SQL of the rows of a view with the columns of the service. */
-export type MappedRows = {
+type MappedRows = {
   /** The columns of the service that the view has, in the order of the select list. */
   readonly columns: readonly MappedColumn[];
   /**

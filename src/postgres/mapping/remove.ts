@@ -8,7 +8,7 @@ import { repeatAfterConflicts } from './contention.ts';
 import { type MappedView, mappedViews, numberTables, storedTables } from './mapping-definition.ts';
 import { dropTriggers, triggerLock } from './triggers.ts';
 
-export type RemovedMapping = {
+type RemovedMapping = {
   readonly triggers: number;
   /** Whether there were numbers of rows, or a state. */
   readonly wasApplied: boolean;

@@ -17,6 +17,11 @@ export type SourceTable = {
   /** Whether they are enabled, by name. */
   readonly triggers: Readonly<Record<string, boolean>>;
   readonly isOwned: boolean;
+  /** Names, quoted. */
+  readonly owner: string;
+  readonly schema: string;
+  /** Whether the role may create triggers. */
+  readonly canTrigger: boolean;
 };
 
 /** The tables of the sources that exist, with their partitions and children. */
@@ -44,7 +49,8 @@ export async function readSourceTables(connection: Connection | Database): Promi
        coalesce((
          select json_object_agg(tgname, tgenabled in ('O', 'A') or (tgname = $2 and tgenabled = 'R'))
          from pg_trigger where tgrelid = pg_class.oid and tgname = any ($1)), '{}') as triggers,
-       pg_has_role(relowner, 'usage') as "isOwned"
+       pg_has_role(relowner, 'usage') as "isOwned", quote_ident(pg_get_userbyid(relowner)) as owner,
+       quote_ident(nspname) as schema, has_table_privilege(pg_class.oid, 'trigger') as "canTrigger"
      from tables join roots using (root) join pg_class using (oid)
        join pg_namespace on pg_namespace.oid = relnamespace
      order by root, (tables.oid = root) desc, name`,

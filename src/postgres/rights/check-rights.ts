@@ -9,7 +9,7 @@ import {
 import { definerFunctions, type Role, roleRights, roles } from './role-rights.ts';
 
 /** How the rights of a database differ from `roleRights`, and the statement that corrects it. */
-export type RightsFinding = {
+type RightsFinding = {
   readonly message: string;
   readonly advice: string;
 };

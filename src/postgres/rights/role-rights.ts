@@ -2,7 +2,7 @@
 export const roles = ['api', 'worker', 'writer', 'public'] as const;
 export type Role = (typeof roles)[number];
 
-export type RoleRight = {
+type RoleRight = {
   readonly role: Role;
   readonly rights: string;
   /** Tables, views and sequences of the service's schema. */

@@ -32,6 +32,7 @@ create index template_campaigns_by_update on template_campaigns (organization_id
 -- Only of columns that hardly ever change, so that updates of status and amounts stay HOT.
 create index purchases_by_creation on purchases (organization_id, created_at, id);
 create index purchases_by_customer on purchases (customer_id, created_at, id);
+create index purchases_by_order_number on purchases (organization_id, order_number);
 
 -- With the organization, so that a search reads no rows of others. Each search reads all pending
 -- entries, which are thousands in the default of 4 MB. No plan needs statistics of grams, which would
@@ -39,6 +40,10 @@ create index purchases_by_customer on purchases (customer_id, created_at, id);
 create index customers_by_search_grams on customers using gin (organization_id, search_grams(search_text))
   with (gin_pending_list_limit = 1024);
 alter index customers_by_search_grams alter column 2 set statistics 0;
+-- Digits of phone numbers, however they are punctuated.
+create index customers_by_phone_grams on customers using gin (organization_id, search_grams(reversed_digits(phone)))
+  with (gin_pending_list_limit = 1024);
+alter index customers_by_phone_grams alter column 2 set statistics 0;
 create index segments_by_search_grams on segments using gin (organization_id, search_grams(search_text))
   with (gin_pending_list_limit = 1024);
 alter index segments_by_search_grams alter column 2 set statistics 0;

@@ -2,7 +2,10 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { customerDictionary } from '../format/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../format/relations.ts';
 
-/** The keys of all customers of base and delta, in 12 bytes each. A statement that finds some scans the dictionary. */
+/** Of an id and a key. */
+export const bytesPerIndexedCustomer = 12;
+
+/** The keys of all customers of base and delta. A statement that finds some scans the dictionary. */
 export type CustomerIndex = {
   keyOf(id: bigint): number | undefined;
   /** Adds a customer that the index lacks. */

@@ -19,8 +19,7 @@ import {
 } from '../format/current.ts';
 import { layoutVersion } from '../format/layout.ts';
 import { DamagedLogError } from '../format/log.ts';
-import { publishedLogEnd } from '../ticks/log-end.ts';
-import { organizationWatermark, servedSourceOf } from '../ticks/organization-watermark.ts';
+import { publishedOf } from '../ticks/published.ts';
 import type { TickReader } from '../ticks/published-tick.ts';
 import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
 import { createChangeWatcher, type Wanted } from './change-watcher.ts';
@@ -70,14 +69,13 @@ export function createChangeFeed({ dataDirectory, ticks, onError }: FeedOptions)
     return read;
   };
 
-  /** Reads the tick before CURRENT, so that CURRENT and the log have all that the tick has published. */
   const view = (organizationId: bigint, source: string | null) => {
     const tick = ticks.of(organizationId);
     const found = currentOf(organizationId);
-    if (found === null || servedSourceOf(found.current) !== source) throw new NoChangeFeedError();
-    const { asOf } = organizationWatermark(organizationId, found.current, tick);
-    const logEnd = publishedLogEnd(organizationId, found.current, tick);
-    return { ...found, published: { tick: tick?.tick ?? 0, logEnd }, asOf };
+    if (found === null) throw new NoChangeFeedError();
+    const published = publishedOf(organizationId, found.current, tick);
+    if (published.source !== source) throw new NoChangeFeedError();
+    return { stamp: found.stamp, published };
   };
 
   const readOnce = (
@@ -88,30 +86,27 @@ export function createChangeFeed({ dataDirectory, ticks, onError }: FeedOptions)
     const position = after === null ? null : decodePosition(after);
     const directory = organizationDirectory(dataDirectory, organizationId);
     for (;;) {
-      const { stamp, current, published, asOf } = view(organizationId, source);
+      const { stamp, published } = view(organizationId, source);
+      const { files, instant: asOf } = published;
       try {
         if (position !== null) {
           const range = { after: position, limit };
-          const { next, ...changes } = readFeedPage(directory, current, published, range);
+          const { next, ...changes } = readFeedPage(directory, published, range);
           const page = { ...changes, next: encodePosition(next), asOf };
-          return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
+          return { page, wanted: { organizationId, stamp, log: files.log, end: next.batch } };
         }
-        const next = findEnd(
-          directory,
-          current,
-          published,
-          ends.get(current.log) ?? beginOfLog(current),
-        );
-        ends.set(current.log, next);
+        const from = ends.get(files.log) ?? beginOfLog(files);
+        const next = findEnd(directory, published, from);
+        ends.set(files.log, next);
         const page = { changes: [], hasMore: false, next: encodePosition(next), asOf };
-        return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
+        return { page, wanted: { organizationId, stamp, log: files.log, end: next.batch } };
       } catch (error) {
         if (error instanceof UnknownPositionError) throw error;
         // The worker has replaced the log meanwhile.
         if (currentOf(organizationId)?.stamp !== stamp) continue;
         if (!(error instanceof DamagedLogError)) throw error;
-        const files = damaged.memo(organizationId);
-        if (!files.includes(current)) files.add(current, error);
+        const known = damaged.memo(organizationId);
+        if (!known.includes(files)) known.add(files, error);
         throw after === null ? new NoChangeFeedError() : new UnknownPositionError();
       }
     }
@@ -121,9 +116,9 @@ export function createChangeFeed({ dataDirectory, ticks, onError }: FeedOptions)
     read: (organizationId, source, query, waiting = {}) =>
       readOrWait(watcher, query, waiting, async () => readOnce(organizationId, source, query)),
 
-    freshness: async (organizationId, source) => view(organizationId, source).asOf,
+    freshness: async (organizationId, source) => view(organizationId, source).published.instant,
 
-    waitUntilFresh: createWaitUntilFresh(async (id, source) => view(id, source).asOf),
+    waitUntilFresh: createWaitUntilFresh(async (id, source) => view(id, source).published.instant),
 
     close: () => watcher.close(),
   };

@@ -13,6 +13,7 @@ import {
   readLines,
   scanLog,
 } from '../format/log.ts';
+import type { Published } from '../ticks/published.ts';
 import type { ChangePosition } from './change-position.ts';
 
 /** A part of a log that belongs to the change feed. The last one grows: its end is null. */
@@ -43,9 +44,6 @@ const maxPageBytes = 512 * 2 ** 10;
 /** A page reads several batches at once (`maxBatchBytes` in log.ts). */
 const windowBytes = 256 * 2 ** 10;
 
-/** The published tick, and the end of its batches in the log of CURRENT (ticks/log-end.ts). */
-type Published = { readonly tick: number; readonly logEnd: number };
-
 type Page = {
   /** The last line of each purchase, by id. */
   readonly lines: Map<string, Buffer>;
@@ -62,11 +60,10 @@ type Page = {
  */
 export function readFeedPage(
   directory: string,
-  current: Current,
   published: Published,
   { after, limit }: { readonly after: ChangePosition; readonly limit: number },
 ): Pick<ChangesPage, 'changes' | 'hasMore'> & { readonly next: ChangePosition } {
-  const parts = partsOf(current);
+  const parts = partsOf(published.files);
   const first = parts.findIndex(({ log }) => log === after.log);
   if (first === -1) throw new UnknownPositionError();
   const page: Page = {
@@ -191,11 +188,10 @@ function addBatch(descriptor: number, log: string, batch: Batch, page: Page): vo
  */
 export function findEnd(
   directory: string,
-  current: Current,
   published: Published,
   from: ChangePosition,
 ): ChangePosition {
-  const { log } = current;
+  const { log } = published.files;
   let end = from;
   const descriptor = openLog(directory, { log, begin: from.batch, end: null });
   try {

@@ -18,10 +18,6 @@ export const quarterHourOf = (instant: bigint): number =>
 export const beginOfQuarterHour = (quarter: number): bigint =>
   BigInt(quarter) * quarterHour + earliestInstant;
 
-/** Whether a quarter of an hour begins with the instant. */
-export const isQuarterHour = (instant: bigint): boolean =>
-  (instant - earliestInstant) % quarterHour === 0n;
-
 /** `quarterHourOf` as SQL, for an expression in microseconds. */
 export const quarterHourSql = (microseconds: string): string =>
   `((${microseconds} - (${earliestInstant})) // ${quarterHour})::integer`;

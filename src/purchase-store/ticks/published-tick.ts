@@ -23,11 +23,11 @@ const logEnds = z.record(organizationId, z.number().int());
 
 /**
  * The watermarks of organizations that a tick does not include, by id: they are loading, behind, or
- * failing (organization-watermark.ts).
+ * failing (published.ts).
  */
 export type Exceptions = Readonly<z.output<typeof exceptions>>;
 
-/** The ends of published logs, by id of the organization (log-end.ts). */
+/** The ends of published logs, by id of the organization (published.ts). */
 export type LogEnds = Readonly<z.output<typeof logEnds>>;
 
 /** A published tick, with the name of the file of its exceptions. */

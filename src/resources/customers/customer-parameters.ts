@@ -15,18 +15,18 @@ import {
 } from '../../http/request/parameters.ts';
 import { byCreation, byTotalSpent, byUpdate } from '../../postgres/lists/keyset-list.ts';
 import type { KeysetList, KeysetOrder, Link } from '../../postgres/lists/keyset-statement.ts';
+import { eitherOf, type Search, textSearch } from '../../postgres/lists/search.ts';
 import { customerTotalsParameters, totalsConditions } from './customer-totals-parameters.ts';
+import { phoneSearch } from './phone-search.ts';
 
 const phoneLength = { min: 3, max: 32 };
 
-const maxCountryCodeDigits = 3;
-/** Shorter numbers may lack more than a country code, so only the whole number matches. */
-const minNationalDigits = 8;
+const digitsOf = (text: string): string => text.replace(/[^0-9]/g, '');
 
 /** The digits of a phone number, without punctuation. */
 const phone = text(phoneLength)
   .refine((value) => /[0-9]/.test(value), 'must contain a digit')
-  .transform((value) => value.replace(/[^0-9]/g, ''))
+  .transform(digitsOf)
   .meta({
     type: 'string',
     minLength: phoneLength.min,
@@ -76,15 +76,30 @@ export function customerList(
   organizationId: bigint,
 ): Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'> {
   const { linkedTo, others } = withoutLink(query);
+  // Without a text, the number is searched: a condition might read all customers.
+  const filters = query.q === undefined ? { ...others, phone: undefined } : others;
   return {
     organizationId,
     order: orders[query.sort ?? 'created'],
     linkedTo,
-    conditions: conditionsOf<Sql, CustomerFilters>(others, filterConditions(organizationId)),
+    conditions: conditionsOf<Sql, CustomerFilters>(filters, filterConditions(organizationId)),
     includedConditions: includedConditions(others),
-    search: query.q === undefined ? undefined : withPlus(query.q),
+    search: searchOf(query),
   };
 }
+
+/** Of both, the text is searched, and the number is a filter. */
+function searchOf({ q, phone }: CustomerListQuery): Search | undefined {
+  if (q === undefined) return phone === undefined ? undefined : phoneSearch(phone);
+  const text = withPlus(q);
+  return isNumber(text)
+    ? eitherOf(textSearch(text), phoneSearch(digitsOf(text)))
+    : textSearch(text);
+}
+
+/** Whether a text may be a part of a phone number, however it is punctuated. */
+const isNumber = (text: string): boolean =>
+  /^[\d\s()+./-]+$/.test(text) && digitsOf(text).length >= phoneLength.min;
 
 /**
  * A plus that is not encoded arrives as a space. It is one before a phone number, and between the words
@@ -124,7 +139,7 @@ const filterConditions = (organizationId: bigint): FilterConditions<Sql, Custome
   created_until: (value) => sql`created_at <= ${formatInstant(value)}::timestamptz`,
   // A plus that is not encoded arrives as a space, which no address has.
   email: (value) => sql`lower(email) = lower(${value.replaceAll(' ', '+')})`,
-  phone: hasPhone,
+  phone: (digits) => phoneSearch(digits).matches,
   ids: (value) => sql`customers.id = any(${value.map(String)}::bigint[])`,
   segment_id: (value) => isInSegment(value, organizationId),
 });
@@ -135,32 +150,6 @@ const includedConditions = (query: Omit<CustomerFilterQuery, 'tag_id'>): Sql[] =
     : [sql`customers.is_subscribed = ${query.is_subscribed}`]),
   ...totalsConditions(query),
 ];
-
-/** Whether the stored number has these digits, also if one of the two begins with a trunk zero. */
-function hasPhone(digits: string): Sql {
-  const hasTrunkZero = /^0[1-9]/.test(digits) && digits.length > minNationalDigits;
-  if (!hasTrunkZero) return isSameNumber(digits);
-  return sql`(${isSameNumber(digits)} or ${isSameNumber(digits.slice(1))})`;
-}
-
-/**
- * Whether the stored number has these digits, or only one of the two numbers has a country code. The
- * index contains reversed digits.
- */
-function isSameNumber(digits: string): Sql {
-  const reversed = [...digits].reverse().join('');
-  const withoutCode = Array.from({ length: maxCountryCodeDigits }, (_, index) =>
-    reversed.slice(0, -1 - index),
-  ).filter((national) => national.length >= minNationalDigits);
-  const withTrunkZero = withoutCode.map((national) => `${national}0`);
-  const equal = [reversed, ...withoutCode, ...withTrunkZero];
-  const isEqual = sql`reversed_digits(phone) = any(${equal}::text[])`;
-  if (digits.length < minNationalDigits) return isEqual;
-  const maxDigits = digits.length + maxCountryCodeDigits;
-  return sql`(${isEqual} or (
-    reversed_digits(phone) like ${`${reversed}%`}
-    and length(reversed_digits(phone)) <= ${maxDigits}))`;
-}
 
 /** Also checks that the segment is the organization's. */
 function isInSegment(segmentId: bigint, organizationId: bigint): Sql {

@@ -5,6 +5,7 @@ import { id, oneOf, pageParameters, text as textParameter } from '../../http/req
 import { listOf } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { byCreation, byTotalSpent, byUpdate } from '../../postgres/lists/keyset-list.ts';
+import { textSearch } from '../../postgres/lists/search.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from '../record/record.ts';
 import {
   hasRecord,
@@ -47,7 +48,11 @@ export const segments: ResourceRoutes = (services) => [
     handle: async (request) => {
       const { query, organizationId } = request;
       const order = query.sort === 'updated' ? byUpdate : byCreation;
-      const list = { organizationId, order, search: query.q };
+      const list = {
+        organizationId,
+        order,
+        search: query.q === undefined ? undefined : textSearch(query.q),
+      };
       const page = await queryPostgres(services, request, (connection) =>
         readRecords(connection, segment, list, query),
       );

@@ -3,13 +3,33 @@ import { encodeId } from '../../domain/public-id.ts';
 import type { PurchaseChange } from '../../domain/purchase-changes.ts';
 import { formatNames } from '../../http/formats/negotiation.ts';
 import type { ResponseTable } from '../../http/formats/table.ts';
-import { changeCursor } from '../../http/request/change-cursor.ts';
 import { formatParameters } from '../../http/request/format-parameters.ts';
 import { integer } from '../../http/request/parameters.ts';
+import { ApiError } from '../../http/response/errors.ts';
 import { named } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
 import { purchaseTable } from './purchase-table.ts';
 import { purchaseSchema, serializePurchase } from './purchase-wire.ts';
+
+/** The positions of all stores: a name, then two or three numbers to a base of at most 36. */
+const pattern = /^[0-9a-f]{12}(\.[0-9a-z]{0,19}){2,3}$/;
+
+/**
+ * A position of the change feed. An invalid cursor is 400, as in lists. Names belong to one organization, so a
+ * position of another one is unknown.
+ */
+function changeCursor() {
+  return z
+    .string()
+    .min(1)
+    .transform((text): string => {
+      if (pattern.test(text)) return text;
+      throw new ApiError('invalid_request', 'cursor is no cursor of the change feed.', {
+        param: 'cursor',
+      });
+    })
+    .meta({ type: 'string', pattern: pattern.source });
+}
 
 const maxWaitSeconds = 30;
 

@@ -107,7 +107,8 @@ export const purchaseCohorts: ResourceRoutes = () => [
     description:
       'Whether customers come back. Filters other than `status` select first purchases only. ' +
       'Retention is the `customer_count` of a period divided by that of its cohort. Periods with ' +
-      '`is_complete: false` are not over. A period of `totals` counts the cohorts for which it is over.',
+      '`is_complete: false` are not over. Customers of periods do not add up, because one may buy in several. ' +
+      'A period of `totals` counts the cohorts for which it is over.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseCohortsParameters,

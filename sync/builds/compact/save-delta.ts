@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { withDuckDBConnection } from '../../../src/duckdb/connection.ts';
 import { requireSpace } from '../../../src/process/disk-space.ts';
+import { syncToDisk } from '../../../src/process/replace-file.ts';
 import { loadSavedDelta, type SavedDelta } from '../../../src/purchase-store/delta/saved-delta.ts';
 import type { Current } from '../../../src/purchase-store/format/current.ts';
 import { type NamedFiles, openStore } from '../../../src/purchase-store/open-store.ts';
-import { syncToDisk } from '../../files/sync-to-disk.ts';
 import type { StoredSize } from '../../tick/store.ts';
 import type { MergeOptions } from './merge-into-base.ts';
 

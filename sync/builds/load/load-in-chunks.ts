@@ -30,7 +30,7 @@ import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
 import { insertPurchases } from './insert-purchases.ts';
 import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
 
-export type ChunkedLoadOptions = {
+type ChunkedLoadOptions = {
   readonly database: Database;
   readonly instance: DuckDBInstance;
   readonly organizationId: bigint;

@@ -134,7 +134,7 @@ describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (en
     expect(text).toContain(`,'=1+1,`);
     expect(text).toContain(`,'-5,`);
     expect(text).toContain(',plain,');
-    expect(quotings.spreadsheet('\n=1+1')).toBe(`"'\n=1+1"`);
+    expect(quotings.spreadsheet.text('\n=1+1')).toBe(`"'\n=1+1"`);
   });
 
   it('returns no rows of an empty list, and one row of totals without a grouping', async () => {

@@ -44,10 +44,10 @@ const keptTexts = [
 
 it('text that a spreadsheet would change has an apostrophe, and no other text', () => {
   for (const text of changedTexts) {
-    expect(quotings.spreadsheet(text).replace(/^"/, '').startsWith("'"), text).toBe(true);
+    expect(quotings.spreadsheet.text(text).replace(/^"/, '').startsWith("'"), text).toBe(true);
   }
   for (const text of keptTexts) {
-    expect(quotings.spreadsheet(text), text).toBe(quotings.csv(text));
+    expect(quotings.spreadsheet.text(text), text).toBe(quotings.csv.text(text));
   }
 });
 
@@ -59,7 +59,7 @@ it.each([
   ['9999999999999.99', '9999999999999.99'],
   ['99999999999999,99', "'99999999999999,99"],
 ])('a number of more than 15 digits has one too: %s', (number, expected) => {
-  expect(quotings.spreadsheet_number(number)).toBe(expected);
+  expect(quotings.spreadsheet_number.text(number)).toBe(expected);
 });
 
 it('the patterns mean the same in DuckDB', async () => {

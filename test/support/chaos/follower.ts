@@ -4,7 +4,7 @@ import { NoChangeFeedError, UnknownPositionError } from '../../../src/domain/pur
 import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { servedSource } from '../../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
-import { servedSourceOf } from '../../../src/purchase-store/ticks/organization-watermark.ts';
+import { servedSourceOf } from '../../../src/purchase-store/ticks/published.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { createTestChangeFeed } from '../engines.ts';
 import type { GenerationReader } from './generation.ts';

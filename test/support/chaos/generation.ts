@@ -25,7 +25,7 @@ import {
   type StoreCatalogs,
 } from '../../../src/purchase-store/format/relations.ts';
 import { createBases, type OpenStore, openStore } from '../../../src/purchase-store/open-store.ts';
-import { organizationWatermark } from '../../../src/purchase-store/ticks/organization-watermark.ts';
+import { organizationWatermark } from '../../../src/purchase-store/ticks/published.ts';
 import {
   newestTick,
   readTicks,

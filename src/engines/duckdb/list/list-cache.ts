@@ -1,10 +1,5 @@
 import type { LRUCache } from 'lru-cache';
-import {
-  isTextColumn,
-  type Purchase,
-  purchaseColumns,
-  purchaseFromRow,
-} from '../../../domain/purchase.ts';
+import { type Purchase, purchaseFromRow } from '../../../domain/purchase.ts';
 import type { PurchasePage } from '../../../domain/purchase-engine.ts';
 import {
   isUnfiltered,
@@ -15,6 +10,18 @@ import {
 import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
 import type { ChangedPurchase } from '../../../purchase-store/delta/decode-records.ts';
 import { createBoundedCache } from '../serving/bounded-cache.ts';
+import {
+  createRange,
+  cursorUntil,
+  endAt,
+  hasAllSince,
+  isOlder,
+  isWithin,
+  type ListRange,
+  positionOf,
+  rangeBytes,
+  withChanges,
+} from './list-range.ts';
 import { doesMatch } from './matching-purchases.ts';
 
 /**
@@ -47,30 +54,14 @@ export type CachedLists = {
 type ReadQuery = PurchaseListQuery & {
   /** The position of `startingAfter`. */
   readonly cursor: PurchasePosition | null;
-};
-
-/** All purchases of a list that are older than `after` and no older than `end`, newest first. */
-type ListRange = {
-  /** Null: the range has the newest purchase. */
-  readonly after: PurchasePosition | null;
-  /** Null: the range has the oldest purchase. */
-  readonly end: PurchasePosition | null;
-  /**
-   * The position of the purchase after which the range was read, while it has not changed since. Null if the
-   * client gave the position: the purchase may have had another one at that time already.
-   */
-  readonly cursor: PurchasePosition | null;
-  readonly purchases: readonly Purchase[];
-  /** About the bytes that the purchases take. */
-  readonly bytes: number;
+  /** No purchase is later; microseconds since 1970. */
+  readonly last: bigint;
 };
 
 /** The ranges of a list at a position of the log. The one that was read last is the first. */
 type CachedList = { readonly position: number; readonly ranges: readonly ListRange[] };
 
 const maxRanges = 4;
-/** New purchases extend a range up to twice this number. */
-const maxGrownPurchases = 500;
 const maxRangeBytes = 2 ** 20;
 /** The growth of a range from one read of a walk to the next. A client that reads one page reads no other. */
 const readAheadFactor = 4;
@@ -90,7 +81,7 @@ function createCachedLists(
 ): CachedLists {
   const { catalog, position } = store;
 
-  /** The ranges of a list at the position of the store. */
+  /** The ranges of a list without bounds at the position of the store. */
   const rangesOf = (filters: PurchaseFilters): readonly ListRange[] => {
     const key = keyOf(catalog, filters);
     const list = lists.get(key);
@@ -108,34 +99,46 @@ function createCachedLists(
   };
 
   return {
-    page({ filters, limit, startingAfter }) {
+    page({ filters: { createdSince, createdUntil, ...filters }, limit, startingAfter }) {
       const ranges = rangesOf(filters);
-      const cursor = startingAfter === undefined ? null : positionIn(ranges, startingAfter);
-      if (cursor === undefined) return null;
+      const given = startingAfter === undefined ? null : positionIn(ranges, startingAfter);
+      if (given === undefined) return null;
+      const cursor = cursorUntil(createdUntil, given);
       for (const range of ranges) {
         if (!isWithin(range, cursor)) continue;
         const newest = range.purchases.findIndex((each) => isOlder(positionOf(each), cursor));
         const rest = newest === -1 ? [] : range.purchases.slice(newest, newest + limit + 1);
-        const hasMore = rest.length > limit;
-        if (hasMore || range.end === null) return { purchases: rest.slice(0, limit), hasMore };
+        const earlier =
+          createdSince === undefined
+            ? -1
+            : rest.findIndex(({ created_at: createdAt }) => createdAt < createdSince);
+        const listed = earlier === -1 ? rest : rest.slice(0, earlier);
+        const hasMore = listed.length > limit;
+        const isWhole = earlier !== -1 || hasAllSince(range, createdSince);
+        if (hasMore || isWhole) return { purchases: listed.slice(0, limit), hasMore };
       }
       return null;
     },
 
     purchase: (id) => findIn(rangesOf({}), id) ?? null,
 
-    async read({ filters, limit, startingAfter, cursor }, read) {
+    async read(query, read) {
+      const { limit, startingAfter, cursor, last } = query;
+      const { createdSince, createdUntil, ...filters } = query.filters;
       // One purchase more shows later that there is a next page.
       const size = Math.max(limit + 1, readAhead(rangesOf(filters), cursor, shortcuts));
       const { purchases, hasMore } = await read(size);
-      const last = hasMore ? purchases.at(-1) : undefined;
-      const end = last === undefined ? null : positionOf(last);
+      const oldest = hasMore ? purchases.at(-1) : undefined;
+      const endOfAll = createdSince === undefined ? null : endAt(createdSince);
+      const end = oldest === undefined ? endOfAll : positionOf(oldest);
+      const isAfterAll = createdUntil !== undefined && createdUntil >= last;
+      const after = cursorUntil(isAfterAll ? undefined : createdUntil, cursor);
       const ranges = rangesOf(filters);
       const key = keyOf(catalog, filters);
       // Other queries may have cached a later position meanwhile.
       if ((lists.peek(key)?.position ?? 0) <= position) {
         const known = typeof startingAfter === 'bigint' ? cursor : null;
-        const added = createRange({ after: cursor, end, cursor: known }, purchases);
+        const added = createRange({ after, end, cursor: known }, purchases);
         lists.set(key, { position, ranges: [added, ...ranges].slice(0, maxRanges) });
       }
       return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
@@ -161,22 +164,6 @@ function matchingStates(
       return [id, purchase !== null && doesMatch(purchase, filters) ? purchase : null];
     }),
   );
-}
-
-function withChanges(range: ListRange, states: ReadonlyMap<bigint, Purchase | null>): ListRange {
-  const { after, end } = range;
-  const cursor = range.cursor !== null && states.has(range.cursor.id) ? null : range.cursor;
-  const kept = range.purchases.filter(({ id }) => !states.has(id));
-  const added = [...states.values()].filter(
-    (each): each is Purchase => each !== null && hasPlaceFor(range, positionOf(each)),
-  );
-  if (added.length === 0 && kept.length === range.purchases.length) return { ...range, cursor };
-  const purchases = [...kept, ...added].sort(compareNewestFirst);
-  if (purchases.length <= 2 * maxGrownPurchases) {
-    return createRange({ after, end, cursor }, purchases);
-  }
-  const newest = purchases.slice(0, maxGrownPurchases);
-  return createRange({ after, end: positionOf(newest.at(-1) as Purchase), cursor }, newest);
 }
 
 /** The number of purchases to read after `cursor`: more if a cached range ends there, as in a walk. */
@@ -209,44 +196,4 @@ function findIn(ranges: readonly ListRange[], id: bigint): Purchase | undefined 
     if (found !== undefined) return found;
   }
   return undefined;
-}
-
-/** Whether the range has all purchases that follow the cursor up to its end. */
-const isWithin = ({ after, end }: ListRange, cursor: PurchasePosition | null): boolean =>
-  cursor === null
-    ? after === null
-    : (after === null || !isOlder(after, cursor)) && (end === null || !isOlder(cursor, end));
-
-const hasPlaceFor = ({ after, end }: ListRange, position: PurchasePosition): boolean =>
-  (after === null || isOlder(position, after)) && (end === null || !isOlder(position, end));
-
-/** Whether the position follows `other` in a list. Every position follows null. */
-const isOlder = (position: PurchasePosition, other: PurchasePosition | null): boolean =>
-  other === null ||
-  position.createdAt < other.createdAt ||
-  (position.createdAt === other.createdAt && position.id < other.id);
-
-const compareNewestFirst = (one: Purchase, other: Purchase): number =>
-  isOlder(positionOf(one), positionOf(other)) ? 1 : -1;
-
-const positionOf = ({ id, created_at: createdAt }: Purchase): PurchasePosition => ({
-  id,
-  createdAt,
-});
-
-/** Of a list or a range without its purchases. */
-const rangeBytes = 500;
-/** Of a purchase besides its texts: measured in Node 20. */
-const purchaseBytes = 800;
-const textColumns = purchaseColumns.filter(isTextColumn);
-
-function createRange(
-  bounds: Pick<ListRange, 'after' | 'end' | 'cursor'>,
-  purchases: readonly Purchase[],
-): ListRange {
-  let bytes = rangeBytes + purchases.length * purchaseBytes;
-  for (const purchase of purchases) {
-    for (const { name } of textColumns) bytes += 2 * (purchase[name]?.length ?? 0);
-  }
-  return { ...bounds, purchases, bytes };
 }

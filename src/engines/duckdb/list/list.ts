@@ -42,7 +42,9 @@ export async function listPurchases(
     const purchases = await withLabels(connection, generation.labels, rows.slice(0, size));
     return { purchases, hasMore: rows.length > size };
   };
-  return cached === undefined ? read(limit) : cached.read({ ...query, cursor }, read);
+  return cached === undefined
+    ? read(limit)
+    : cached.read({ ...query, cursor, last: generation.summary.last }, read);
 }
 
 /**

@@ -19,13 +19,12 @@ import {
 } from '../../../purchase-store/format/current.ts';
 import { layoutVersion } from '../../../purchase-store/format/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
-import { publishedLogEnd } from '../../../purchase-store/ticks/log-end.ts';
-import { servedSourceOf } from '../../../purchase-store/ticks/organization-watermark.ts';
+import { publishedOf } from '../../../purchase-store/ticks/published.ts';
 import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import type { CachedLists, ListCache } from '../list/list-cache.ts';
 import { createGeneration, type Generation } from './generation.ts';
-import { instantOf, later, type TickInstant } from './tick-instant.ts';
+import { later, type TickInstant, tickInstantOf } from './tick-instant.ts';
 import {
   commit,
   rollback,
@@ -149,8 +148,8 @@ export class ServedOrganization {
     // Without CURRENT, the files have been removed with their organization.
     if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
     const tick = this.#options.ticks.of(this.id);
-    const { asOf } = instantOf(this.id, opened.store.current, tick);
-    return { asOf, tickAsOf: tick?.polledAt ?? tick?.asOf ?? asOf };
+    const { instant, polledAt } = publishedOf(this.id, opened.store.current, tick);
+    return { asOf: instant, tickAsOf: polledAt };
   }
 
   get unavailability(): Unavailability {
@@ -334,14 +333,12 @@ export class ServedOrganization {
         continue;
       }
       const { current } = opened.store;
-      if (source !== null && servedSourceOf(current) !== source) {
-        return this.#cannot('other_database');
-      }
+      const published = publishedOf(this.id, current, tick);
+      if (source !== null && published.source !== source) return this.#cannot('other_database');
       if (this.#damaged.includes(current)) return this.#cannot('damaged');
       try {
-        const logEnd = publishedLogEnd(this.id, current, tick);
-        const pending = opened.store.findPending(tick?.tick ?? 0, logEnd);
-        const ofTick = instantOf(this.id, current, tick);
+        const pending = opened.store.findPending(published.tick, published.logEnd);
+        const ofTick = tickInstantOf(published);
         // Without pending batches, the store may show a later tick, if the tick's file went back.
         const instant = pending === null ? later(ofTick, opened.instant) : ofTick;
         const end = pending?.end ?? opened.store.part().position;
@@ -385,9 +382,10 @@ export class ServedOrganization {
       return;
     }
     openedStores += 1;
+    const published = publishedOf(this.id, current, tick);
     const options = {
-      published: tick?.tick ?? 0,
-      logEnd: publishedLogEnd(this.id, current, tick),
+      published: published.tick,
+      logEnd: published.logEnd,
       catalog: `delta_${openedStores}`,
       shortcuts,
     };
@@ -399,7 +397,7 @@ export class ServedOrganization {
       const { catalogs, applied, base } = store;
       const { cache } = base.content;
       const generation = await createGeneration(connection, catalogs, applied, shortcuts, cache);
-      const version = { generation, instant: instantOf(this.id, current, tick) };
+      const version = { generation, instant: tickInstantOf(published) };
       await this.#replace(new VersionedStore(instance, store, stamp, version));
     } catch (error) {
       // Meanwhile the worker may have published other files, and removed these.

@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { StoreFiles } from '../../../domain/purchase-engine.ts';
 import { withDuckDBConnection } from '../../../duckdb/connection.ts';
+import { bytesPerIndexedCustomer } from '../../../purchase-store/delta/customer-index.ts';
+import { customerDictionary } from '../../../purchase-store/format/layout.ts';
 import type { LogPart, OpenStore, PendingBatches } from '../../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
 import { later, type TickInstant } from './tick-instant.ts';
@@ -55,7 +57,9 @@ export class VersionedStore {
   /** About the bytes that the store takes. */
   get weight(): number {
     const { records, position } = this.store.part();
-    return storeBytes + records * recordBytes + position;
+    const customers = this.#version.generation.keyCounts(customerDictionary);
+    const indexBytes = records === 0 ? 0 : customers * bytesPerIndexedCustomer;
+    return storeBytes + records * recordBytes + position + indexBytes;
   }
 
   filesOf({ part: { lines, position }, instant: { asOf } }: Version): StoreFiles {

@@ -9,8 +9,10 @@ import type { Generation } from '../serving/generation.ts';
 
 /** What a query needs of its purchases. */
 export type Needs = {
-  /** Sums that are not those of the changes and of the base, or columns that superseded rows lack. */
+  /** Sums that are not those of the changes and of the base. */
   readonly customers: boolean;
+  /** Sums that only present rows tell: of columns that superseded rows lack, or that changes cannot correct. */
+  readonly presentRows: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
   /** Quantiles, of which those of several parts do not tell that of all. */
@@ -38,9 +40,10 @@ export type Conditions = {
 };
 
 /**
- * The current purchases as parts. If sums add up, these are the base and the changes, which are rows with a sign.
- * Customers and quantiles need the present rows as one part; if the base tells first purchases, those of customers with
- * changes are another part, unless quantiles are read too.
+ * The current purchases as parts. If sums add up, these are the base and the changes, which are rows with a sign; in
+ * periods, where the base counts customers quickly, the changes correct their numbers. Otherwise customers need the
+ * present rows as one part; if the base tells their first purchases, those of customers with changes are another part,
+ * unless quantiles are read too.
  */
 export function purchaseParts(
   generation: Generation,
@@ -75,12 +78,19 @@ export function purchaseParts(
   const signedRows = sql`(
     select 1::tinyint as sign, ${columns} from ${base} union all select sign, ${columns} from ${change}
   )`;
-  if (!needs.customers) {
-    if (needs.ofCustomers === true) {
-      return [{ purchases: sql`${signedRows} as purchase`, condition: matching, isSigned: true }];
-    }
-    const changes = { purchases: sql`${change} as purchase`, isSigned: true };
-    return [ofBase, { ...changes, condition: sql`sign <> 0 and ${matching}` }];
+  const changes = {
+    purchases: sql`${change} as purchase`,
+    condition: sql`sign <> 0 and ${matching}`,
+    isSigned: true,
+  };
+  if (!needs.customers && !needs.presentRows) {
+    return needs.ofCustomers === true
+      ? [{ purchases: sql`${signedRows} as purchase`, condition: matching, isSigned: true }]
+      : [ofBase, changes];
+  }
+  if (!needs.firsts && !needs.presentRows && needs.periods !== undefined && previous !== null) {
+    const corrected = { purchases: sql`${base} as purchase`, condition: matching };
+    return [ofBase, { ...changes, corrected }];
   }
   const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
   const added = sql`select ${columns} from ${change} where sign > 0`;

@@ -18,6 +18,7 @@ import {
   isQuantile,
   readsStatement,
   type Side,
+  type SumName,
   sumsOf,
 } from '../../report/statement.ts';
 import { purchasesMatching } from '../filters.ts';
@@ -75,7 +76,7 @@ async function cohortPurchases(
   );
   // Each cohort has a group for each later period.
   const groups = cohorts * groupsOf(generation, [interval], { createdSince });
-  const needs = { firsts: true, customers: true, groups };
+  const needs = { firsts: true, customers: true, presentRows: false, groups };
   const parts =
     counted === null || matching === null || isWon === null
       ? []
@@ -93,8 +94,8 @@ async function cohortPurchases(
   };
 }
 
-const needsCustomersFor = ({ sums, dimensions }: Pick<SideQuery, 'sums' | 'dimensions'>): boolean =>
-  sums.some((name) => !addsUp(name) || isAmount(name)) || needsFirsts({ sums, dimensions });
+const needsPresentRows = (name: SumName): boolean =>
+  isAmount(name) || isQuantile(name) || name === 'repeat_customer_count';
 
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { connection, generation, context } = reading;
@@ -109,7 +110,8 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const firsts = needsFirsts(side);
   const needs = {
     firsts,
-    customers: needsCustomersFor(side),
+    customers: firsts || side.sums.some((name) => !addsUp(name)),
+    presentRows: side.sums.some(needsPresentRows),
     quantiles: side.sums.some(isQuantile),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
@@ -125,7 +127,14 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
   return {
     dimensions,
-    parts: parts.map((part) => ({ ...part, purchases: sql`${part.purchases} ${joined}` })),
+    parts: parts.map(({ corrected, ...part }) => ({
+      ...part,
+      purchases: sql`${part.purchases} ${joined}`,
+      corrected: corrected && {
+        ...corrected,
+        purchases: sql`${corrected.purchases} ${joined}`,
+      },
+    })),
   };
 }
 

@@ -1,8 +1,16 @@
-type Parameters = Readonly<Record<string, string | undefined>>;
+type Parameters = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** The path and query of a request. Parameters without a value are omitted. */
+/** Parameters as text. One with several values is given several times, and one without a value is omitted. */
+export function queryOf(parameters: Parameters): string {
+  const query = new URLSearchParams();
+  for (const [name, value = []] of Object.entries(parameters)) {
+    for (const one of [value].flat()) query.append(name, one);
+  }
+  return query.toString();
+}
+
+/** The path and query of a request. */
 export function pathOf(path: string, parameters: Parameters = {}): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  const query = new URLSearchParams(given as [string, string][]).toString();
+  const query = queryOf(parameters);
   return `/v1${path}${query === '' ? '' : `?${query}`}`;
 }

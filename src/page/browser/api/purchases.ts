@@ -1,33 +1,12 @@
-import { get } from './api.ts';
 import { namesOf } from './customers.ts';
-import type { Page, Purchase } from './responses.ts';
+import { type Pages, readPages } from './pages.ts';
+import type { Purchase } from './responses.ts';
 
-/** The purchases of the first pages, and how to read those of one more. */
-export type PurchasePages = {
-  readonly page: Page<Purchase>;
-  next(): Promise<PurchasePages>;
-};
+export type PurchasePages = Pages<Purchase>;
 
-type Options = { readonly withNames?: boolean; readonly signal?: AbortSignal };
-
-/** With `withNames`, one more request a page reads the names of the customers. */
-export async function listPurchases(
-  path: string,
-  options: Options = {},
-  before: readonly Purchase[] = [],
-): Promise<PurchasePages> {
-  const { body, cursor } = await get<Page<Purchase>>(path, options.signal);
-  const rows = options.withNames ? await addNames(body.data, options.signal) : body.data;
-  const data = [...before, ...rows];
-  return {
-    page: { ...body, data },
-    next: () => {
-      const after = new URLSearchParams({ starting_after: cursor ?? '' });
-      const { signal: _, ...others } = options;
-      return listPurchases(`${path.replace(/&starting_after=.*/, '')}&${after}`, others, data);
-    },
-  };
-}
+/** Purchases with the names of their customers, which one more request for each page reads. */
+export const listPurchases = (path: string, signal: AbortSignal): Promise<PurchasePages> =>
+  readPages(path, { signal, complete: addNames });
 
 async function addNames(
   purchases: readonly Purchase[],

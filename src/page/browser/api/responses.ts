@@ -34,6 +34,19 @@ export type Report = {
   readonly rows_truncated: boolean;
 };
 
+/** A report by payment status. */
+export type SalesReport = Pick<Report, 'currency' | 'mixed_currencies'> & {
+  readonly rows: readonly SalesRow[];
+};
+
+export type SalesRow = {
+  readonly status: string | null;
+  readonly purchase_count: ExactInteger;
+  readonly revenue_in_cents: ExactInteger;
+  readonly discount_in_cents: ExactInteger;
+  readonly shipping_cost_customer_in_cents: ExactInteger;
+};
+
 export type Cohorts = {
   readonly interval: string;
   readonly timezone: string;

@@ -50,7 +50,9 @@ function PurchaseRow({ purchase, timeZone, isOfCustomer }: PurchaseRowProperties
   return (
     <tr>
       <td>
-        <Label text={order} title={order === id ? id : `${order} ${id}`} />
+        <a href={`/app/purchases/${id}`}>
+          <Label text={order} title={order === id ? id : `${order} ${id}`} />
+        </a>
         {!isOfCustomer && (
           <>
             {' '}

@@ -7,7 +7,7 @@ const all = { value: '', label: texts.currencies.all };
 /** Of a shop with several currencies: whose purchases are shown, since amounts of several have no sum. */
 export function CurrencyChoice() {
   const { state, currencies, change } = useDashboard();
-  const { currency = '', ...others } = state.filters;
+  const { currency: [currency = ''] = [], ...others } = state.filters;
   if (currencies.length === 0) return null;
   const isKnown = currency === '' || currencies.includes(currency);
   const values = isKnown ? currencies : [currency, ...currencies];
@@ -22,7 +22,7 @@ export function CurrencyChoice() {
           change(
             value === ''
               ? { currencies: 'all', filters: others }
-              : { filters: { ...others, currency: value } },
+              : { filters: { ...others, currency: [value] } },
           )
         }
       />

@@ -9,7 +9,7 @@ import { isSelected, nextDimension } from '../view/filters.ts';
 import { daysOf, defaultComparison, isPossible } from '../view/period.ts';
 import { requestsOf } from '../view/requests.ts';
 import { hashOf, readLink, type ViewState } from '../view/view-state.ts';
-import type { Totals, View } from './load.ts';
+import { loadCheck, type Totals, type View } from './load.ts';
 import { isEnded, type Part, partNames, useParts } from './parts.ts';
 
 export type { Part } from './parts.ts';
@@ -22,6 +22,8 @@ export const DashboardContext = createContext<DashboardState | null>(null);
 export const useDashboard = (): DashboardState => useContext(DashboardContext) as DashboardState;
 
 const defaultPurchaseCount = 10;
+/** Whether the page refreshes by itself, in the browser's `localStorage`. */
+const automaticName = 'automatic-refresh';
 
 type ViewOfPage = View & {
   /** What is wrong in the link. */
@@ -38,6 +40,7 @@ export function useDashboardState(organization: string) {
   const [view, setView] = useState(viewOfLink);
   /** Those of the last totals that had several, the most frequent first. */
   const [currencies, setCurrencies] = useState<readonly string[]>([]);
+  const [isAutomatic, setAutomatic] = useState(localStorage.getItem(automaticName) !== null);
   const { state, at } = view;
   const { parts, load } = useParts(view, (totals) => {
     const several = currenciesOf(totals);
@@ -47,13 +50,16 @@ export function useDashboardState(organization: string) {
       announce(formatCounted(totals.report.totals.purchase_count, texts.totals.purchases));
       return true;
     }
-    const next = { ...state, filters: { ...state.filters, currency } };
+    const next = { ...state, filters: { ...state.filters, currency: [currency] } };
     history.replaceState(history.state, '', hashOf(next));
     setView({ ...view, state: next });
     return false;
   });
   const rows = parts.purchases?.value?.page.data.length ?? 0;
   const isBusy = !partNames.every((name) => isEnded(parts[name], view));
+  useEffect(() => {
+    if (!isBusy && parts.totals?.value) void load('check', () => loadCheck(view));
+  }, [isBusy, view]);
   const purchaseCount = isBusy ? view.purchaseCount : Math.max(view.purchaseCount, rows);
   const refresh = () =>
     setView(viewOf(state, { purchaseCount: Math.max(defaultPurchaseCount, rows) }));
@@ -69,6 +75,12 @@ export function useDashboardState(organization: string) {
     retry: () => {
       if (parts.totals?.problem) refresh();
       else for (const part of failed) part.retry();
+    },
+    isAutomatic,
+    refreshByItself: (isWanted: boolean) => {
+      setAutomatic(isWanted);
+      if (isWanted) localStorage.setItem(automaticName, 'on');
+      else localStorage.removeItem(automaticName);
     },
     /** Whether parts of the view have not arrived. */
     isBusy,

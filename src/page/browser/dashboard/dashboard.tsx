@@ -8,6 +8,7 @@ import { CohortPanel } from '../statistics/cohorts.tsx';
 import { CustomerTypesPanel } from '../statistics/customer-types.tsx';
 import { Freshness } from '../statistics/freshness.tsx';
 import { RankingPanel } from '../statistics/ranking.tsx';
+import { SalesPanel } from '../statistics/sales-steps.tsx';
 import { SeriesPanel } from '../statistics/series-panel.tsx';
 import { TotalsCards } from '../statistics/totals.tsx';
 import { browserTimeZone, zoneName } from '../view/calendar.ts';
@@ -37,6 +38,7 @@ export function Dashboard({ organization }: { readonly organization: string }) {
       <div id="results" aria-busy={dashboard.isBusy}>
         <TotalsCards />
         <SeriesPanel />
+        <SalesPanel />
         <div class="columns">
           <div class="column">
             <RankingPanel />

@@ -3,7 +3,7 @@ import { get, type Snapshot } from '../api/api.ts';
 import { type BestCustomers, listBestCustomers } from '../api/customers.ts';
 import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
-import type { Cohorts, Page, Purchase, Report } from '../api/responses.ts';
+import type { Cohorts, Page, Purchase, Report, SalesReport } from '../api/responses.ts';
 import { loadSeries, type Series } from '../api/series.ts';
 import { loadChartLibrary } from '../statistics/chart-library.ts';
 import { requestsOf } from '../view/requests.ts';
@@ -34,10 +34,13 @@ export type DashboardData = {
   readonly library: typeof uPlot;
   readonly series: Series;
   readonly ranking: Report;
+  readonly sales: SalesReport;
   readonly customer_types: Report;
   readonly customers: BestCustomers;
   readonly cohorts: Cohorts;
   readonly purchases: PurchasePages;
+  /** The totals again, after all parts: other ones mean that purchases have changed meanwhile. */
+  readonly check: Report;
 };
 export type PartName = keyof DashboardData;
 
@@ -65,9 +68,10 @@ export async function loadDashboard(
   const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies });
   void load('series', () => loadSeries({ ...view, hasSeveralCurrencies }, signal));
   void load('ranking', () => read<Report>(requests.ranking));
+  void load('sales', () => read<SalesReport>(requests.sales));
   void load('customer_types', () => read<Report>(requests.customer_types));
   void load('customers', () => listBestCustomers(requests.customers, signal));
-  void load('purchases', () => listPurchases(requests.purchases, { withNames: true, signal }));
+  void load('purchases', () => listPurchases(requests.purchases, signal));
   void load('cohorts', () => read<Cohorts>(requests.cohorts));
 }
 
@@ -76,6 +80,11 @@ const withPurchases = (report: Report): Report => ({
   ...report,
   rows: report.rows.filter(({ purchase_count: count }) => BigInt(count) > 0n),
 });
+
+export async function loadCheck(view: View): Promise<Report> {
+  const { totals } = requestsOf(view.state, { ...view, hasSeveralCurrencies: false });
+  return (await get<Report>(totals)).body;
+}
 
 export async function loadTotals(view: View, signal: AbortSignal): Promise<Totals> {
   const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies: false });

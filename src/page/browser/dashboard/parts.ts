@@ -28,8 +28,9 @@ export type Part<Value> = {
 
 export type Parts = { readonly [Name in PartName]?: Part<DashboardData[Name]> };
 
+/** The parts that the page shows. */
 export const partNames: readonly PartName[] = [
-  ...(['totals', 'library', 'series', 'ranking'] as const),
+  ...(['totals', 'library', 'series', 'sales', 'ranking'] as const),
   ...(['customer_types', 'customers', 'cohorts', 'purchases'] as const),
 ];
 

@@ -94,6 +94,8 @@ const timeZones = new Set(['UTC', browserTimeZone(), ...Intl.supportedValuesOf('
 export function Settings() {
   const {
     state: { timezone },
+    isAutomatic,
+    refreshByItself,
     change,
   } = useDashboard();
   const close = ({ currentTarget, relatedTarget }: FocusEvent) => {
@@ -113,6 +115,15 @@ export function Settings() {
             options={zones.map((value) => ({ value, label: zoneName(value) }))}
             onSelect={(timezone) => change({ timezone })}
           />
+        </label>
+        <label class="inline" for="automatic">
+          <input
+            type="checkbox"
+            id="automatic"
+            checked={isAutomatic}
+            onChange={({ currentTarget }) => refreshByItself(currentTarget.checked)}
+          />
+          <span>{texts.freshness.automatic}</span>
         </label>
       </div>
     </details>

@@ -9,6 +9,7 @@ import { useDashboard } from './dashboard-state.ts';
 const titles = {
   totals: texts.totals.title,
   series: texts.downloads.series,
+  sales: texts.sales.title,
   ranking: texts.ranking.title,
   customer_types: texts.customers.types,
   customers: texts.customers.best,

@@ -1,5 +1,5 @@
 import { texts } from '../language/language.ts';
-import { defaultStatus } from '../view/view-state.ts';
+import { defaultStatus, isOnlyPaid } from '../view/view-state.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 /** Counts paid purchases alone, or those of every payment status. A filter may select others. */
@@ -10,8 +10,8 @@ export function StatusSwitch() {
     {
       id: 'only-paid',
       label: texts.statusSwitch.paid,
-      isChosen: status === defaultStatus,
-      filters: { status: defaultStatus, ...others },
+      isChosen: isOnlyPaid(state.filters),
+      filters: { status: [defaultStatus], ...others },
     },
     {
       id: 'all-statuses',

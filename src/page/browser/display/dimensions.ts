@@ -20,6 +20,12 @@ export const dimensions = rankingDimensions.map((name) => ({
 export const statusLabel = (status: string): string =>
   (texts.statuses as Readonly<Record<string, string>>)[status] ?? status;
 
+/** The text of a value of a filter. */
+export function valueLabel(filter: string, value: string): string {
+  const labelOf = { status: statusLabel, without: dimensionLabel }[filter];
+  return labelOf === undefined ? value : labelOf(value);
+}
+
 const weekdays = new Intl.DateTimeFormat(locale, { weekday: 'long', timeZone: 'UTC' });
 const hours = new Intl.DateTimeFormat(locale, { timeStyle: 'short', timeZone: 'UTC' });
 

@@ -1,10 +1,10 @@
 import type { Amounts } from '../api/responses.ts';
 import { texts } from '../language/language.ts';
-import { defaultStatus, isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
+import { isMoney, isOnlyPaid, type MeasureName, type ViewState } from '../view/view-state.ts';
 import { formatCount, formatMoney } from './format.ts';
 
 /** Purchases that may not be paid have a value, but are no sales. */
-export const areSales = ({ filters }: ViewState): boolean => filters.status === defaultStatus;
+export const areSales = ({ filters }: ViewState): boolean => isOnlyPaid(filters);
 
 export const measureLabel = (measure: MeasureName, state: ViewState): string =>
   measure === 'revenue_in_cents' && !areSales(state) ? texts.totals.value : texts.measures[measure];

@@ -37,14 +37,28 @@ export const texts = {
     notLoaded: 'This part is not loaded.',
     retry: 'Try again',
   },
-  customerSearch: {
-    label: 'Find a customer by name, email or phone',
-    placeholder: 'Find a customer',
-    list: 'Customers found',
-    found: { one: '# customer found', other: '# customers found' },
-    foundMore: { one: '# or more customers found', other: '# or more customers found' },
-    none: 'No customer has this name, email or phone.',
+  search: {
+    label: 'Find an order by number, a customer by name, email or phone, or an id',
+    placeholder: 'Find order or customer',
+    list: 'Found',
+    found: { one: '# record found', other: '# records found' },
+    foundMore: { one: '# or more records found', other: '# or more records found' },
+    none: 'No order has this number, and no customer this name, email or phone.',
     more: 'There are more: keep typing.',
+  },
+  /** The entries of the navigation. */
+  navigation: {
+    label: 'Sections',
+    orders: 'Orders',
+    campaigns: 'Campaigns',
+    segments: 'Segments',
+    flows: 'Flows',
+  },
+  lists: {
+    emailCampaigns: 'Email campaigns',
+    templateCampaigns: 'WhatsApp and SMS campaigns',
+    records: { one: '# record', other: '# records' },
+    none: 'There are none.',
   },
   controls: {
     region: 'Period and filters',
@@ -59,6 +73,9 @@ export const texts = {
     timeZone: 'Time zone',
   },
   periods: {
+    today: 'Today',
+    yesterday: 'Yesterday',
+    lastmonth: 'Last month',
     last7: '7 days',
     last30: '30 days',
     last90: '90 days',
@@ -73,6 +90,13 @@ export const texts = {
     name: 'Filter',
     value: 'Value',
     exact: 'exact value',
+    operator: 'Condition',
+    is: 'is',
+    isNot: 'is not',
+    not: (values: string) => `not ${values}`,
+    /** Between two values of a filter. */
+    or: 'or',
+    notMissing: 'Orders without a value are left out too.',
     apply: 'Apply',
     cancel: 'Cancel',
     remove: (label: string, value: string) => `Remove the filter ${label} ${value}`,
@@ -116,8 +140,9 @@ export const texts = {
     /** Instead of sales, of orders that may not be paid. */
     value: 'Order value',
     notSales: 'This is not a sum of sales: the orders may not be paid.',
-    /** Follows a change. */
-    from: (amount: string, days: string) => `from ${amount} in ${days}`,
+    /** Below a change: the value of the compared days. */
+    before: (amount: string) => `before: ${amount}`,
+    during: (days: string) => `in ${days}`,
   },
   measures: {
     revenue_in_cents: 'Sales',
@@ -168,6 +193,19 @@ export const texts = {
     new: 'new',
     showOnly: (labels: string) => `Show only ${labels}`,
   },
+  /** Orders by payment status. */
+  sales: {
+    title: 'From order to payment',
+    hint: 'Orders of the period with any payment status. A click filters by it.',
+    created: 'Orders created',
+    paid: 'Paid',
+    waiting: 'Pending',
+    abandoned: 'Abandoned',
+    refunded: 'Refunded',
+    voided: 'Voided',
+    ofCreated: (share: string) => `${share} of all`,
+    ofPaid: 'of paid ones',
+  },
   customers: {
     none: 'There are no customers.',
     types: 'New and returning customers',
@@ -217,6 +255,7 @@ export const texts = {
     refresh: 'Refresh',
     newer: 'Show newer data',
     failed: 'not refreshed',
+    automatic: 'Refresh by itself each minute',
   },
   dates: {
     /** Follows days, of which the last one has not ended. */
@@ -251,12 +290,21 @@ export const texts = {
     removeFilters: 'Remove all filters',
     allStatuses: 'Show all statuses',
     noPurchases: 'No orders yet.',
-    writeFirst: 'Write the first one to Postgres. It is here after a click on Refresh:',
-    tables: 'The tables are described in `docs/your-data.md`.',
+    introduction: 'They come from Postgres. Ask the person who runs this service to choose a way:',
+    ways: [
+      'The shop has its own tables in Postgres: a mapping reads them as they are, and keeps up with them (`npm run mapping -- check`).',
+      'Another system has the orders: it writes them to the tables of the service (`docs/your-data.md`).',
+      'Only to try it: `npm run seed` writes the orders of a made-up shop.',
+    ],
+    running: (time: string) => `The service is connected, and read the database at ${time}.`,
+    stopped: (time: string) =>
+      `The service has not read the database since ${time}. Ask whether its worker is running (\`npm run sync\`).`,
+    notReady: 'The service is not ready:',
+    writeFirst: 'One order by SQL, as an example. It is here after a click on Refresh.',
   },
   records: {
-    back: 'All orders',
     kinds: {
+      purchases: 'Order',
       customers: 'Customer',
       segments: 'Segment',
       flows: 'Flow',
@@ -304,6 +352,19 @@ export const texts = {
   /** The fields of records. */
   fields: {
     id: 'ID',
+    purchase_value_in_cents: 'Value',
+    subtotal_amount_in_cents: 'Subtotal',
+    total_amount_in_cents: 'Total',
+    order_number: 'Order number',
+    order_id_on_integration_platform: 'ID on the platform',
+    order_status: 'Order status',
+    customer_id: 'Customer',
+    coupons: 'Coupons',
+    code: 'Code',
+    value: 'Value',
+    type: 'Type',
+    discount_in_cents: 'Discounts',
+    shipping_cost_customer_in_cents: 'Shipping charged',
     created_at: 'Created at',
     updated_at: 'Updated at',
     email: 'Email',

@@ -1,5 +1,7 @@
+import type { ComponentChildren } from 'preact';
 import type { ExactInteger } from '../api/exact-json.ts';
 import { Table } from '../components/table.tsx';
+import { statusLabel } from '../display/dimensions.ts';
 import { formatCount, formatInstant, formatMoney, formatShare } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 
@@ -14,25 +16,38 @@ const omitted = new Set(['object', 'html_url', 'name', 'status']);
 type FactsProperties = {
   readonly record: Fields;
   /** Lines in place of the values of fields. */
-  readonly lines?: Readonly<Record<string, readonly string[]>>;
+  readonly lines?: Readonly<Record<string, readonly ComponentChildren[]>>;
+  /** Of amounts. */
+  readonly currency?: string | null;
 };
 
 /** The plain fields of a record. Ids within a record belong to other systems. */
-export function Facts({ record, lines = {} }: FactsProperties) {
+export function Facts({ record, lines = {}, currency = null }: FactsProperties) {
   const facts = Object.entries(record)
-    .filter(([name, value]) => !omitted.has(name) && typeof value !== 'object')
-    .map(([name, value]) => factOf(name, value, labelOf(name)));
+    .filter(
+      ([name, value]) => !omitted.has(name) && !['object', 'undefined'].includes(typeof value),
+    )
+    .map(([name, value]) => factOf(name, value, labelOf(name), currency));
   return (
     <FactList facts={facts.map((fact) => ({ ...fact, lines: lines[fact.name] ?? fact.lines }))} />
   );
 }
 
-type Fact = { readonly name: string; readonly label: string; readonly lines: readonly string[] };
+type Fact = {
+  readonly name: string;
+  readonly label: string;
+  readonly lines: readonly ComponentChildren[];
+};
 
-const factOf = (name: string, value: unknown, label: string): Fact => ({
+const factOf = (
+  name: string,
+  value: unknown,
+  label: string,
+  currency: string | null = null,
+): Fact => ({
   name,
   label,
-  lines: [textOf(name, value)],
+  lines: [textOf(name, value, currency)],
 });
 
 function FactList({ facts }: { readonly facts: readonly Fact[] }) {
@@ -41,8 +56,11 @@ function FactList({ facts }: { readonly facts: readonly Fact[] }) {
       {facts.map(({ name, label, lines }) => (
         <div key={name}>
           <dt>{label}</dt>
-          {lines.map((line) => (
-            <dd key={line} class={name === 'id' ? 'id' : undefined}>
+          {lines.map((line, index) => (
+            <dd
+              key={typeof line === 'string' ? line : index}
+              class={name === 'id' ? 'id' : undefined}
+            >
               {line}
             </dd>
           ))}
@@ -126,8 +144,9 @@ function List({ name, items }: { readonly name: string; readonly items: readonly
   );
 }
 
-const labelOf = (name: string): string =>
-  (texts.fields as Readonly<Record<string, string>>)[name] ?? wordsOf(name);
+const labelOf = (name: string): string => labels[name] ?? wordsOf(name);
+
+const labels: Readonly<Record<string, string>> = { ...texts.dimensions, ...texts.fields };
 
 /** `scheduled_for` becomes `Scheduled for`. */
 function wordsOf(name: string): string {
@@ -144,9 +163,10 @@ const isInstant = (value: unknown): value is string =>
 
 const isInteger = (value: unknown): value is ExactInteger => /^-?\d+$/.test(String(value));
 
-function textOf(name: string, value: unknown): string {
+function textOf(name: string, value: unknown, currency: string | null = null): string {
   if (typeof value === 'boolean') return value ? texts.records.yes : texts.records.no;
-  if (name.endsWith('_in_cents') && isInteger(value)) return formatMoney(value, null);
+  if (name.endsWith('_in_cents') && isInteger(value)) return formatMoney(value, currency);
+  if (name.endsWith('_status')) return statusLabel(String(value));
   if (isInstant(value)) return formatInstant(value);
   if (typeof value === 'number' && Number.isInteger(value)) return formatCount(value);
   return typeof value === 'object' ? JSON.stringify(value) : String(value);

@@ -17,12 +17,21 @@ export type ChartData = {
 
 const height = 260;
 const tickGap = 28;
+/** A shorter movement of the pointer is a click. */
+const minSelectedPixels = 6;
 
-type ChartProperties = { readonly library: typeof uPlot; readonly data: ChartData };
+type ChartProperties = {
+  readonly library: typeof uPlot;
+  readonly data: ChartData;
+  /** The first and the last period over which the pointer was dragged. */
+  onSelect(first: number, last: number): void;
+};
 
 /** Draws lines over periods. The table beside the chart has the same values for screen readers. */
-export function Chart({ library, data }: ChartProperties) {
+export function Chart({ library, data, onSelect }: ChartProperties) {
   const container = useRef<HTMLDivElement>(null);
+  const select = useRef(onSelect);
+  select.current = onSelect;
   useLayoutEffect(() => {
     const element = container.current as HTMLDivElement;
     const count = data.ticks.length;
@@ -31,7 +40,19 @@ export function Chart({ library, data }: ChartProperties) {
       Array.from({ length: count }, (_, index) => values[index] ?? null);
     const values = data.lines.flatMap((line) => partsOf(valuesOf(line), data.isPartial));
     const positions = data.ticks.map((_, index) => index);
-    const draw = () => new library(optionsOf(data, element), [positions, ...values], element);
+    const options = () => ({
+      ...optionsOf(data, element),
+      hooks: {
+        ready: [(plot: uPlot) => addTooltip(plot, data)],
+        setSelect: [
+          (plot: uPlot) => {
+            const selected = selectedIn(plot);
+            if (selected !== null) select.current(...selected);
+          },
+        ],
+      },
+    });
+    const draw = () => new library(options(), [positions, ...values], element);
     let plot = draw();
     const redraw = () => {
       plot.destroy();
@@ -44,7 +65,11 @@ export function Chart({ library, data }: ChartProperties) {
     resizing.observe(element);
     const darkness = matchMedia('(prefers-color-scheme: dark)');
     darkness.addEventListener('change', redraw);
+    // Paper is light, and has another width.
+    const printing = matchMedia('print');
+    printing.addEventListener('change', redraw);
     return () => {
+      printing.removeEventListener('change', redraw);
       darkness.removeEventListener('change', redraw);
       resizing.disconnect();
       plot.destroy();
@@ -109,9 +134,18 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
         return [whole, present];
       }),
     ],
-    cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 } },
-    hooks: { ready: [(plot) => addTooltip(plot, data)] },
+    cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { size: 8 } },
   };
+}
+
+/** The periods under the selection; the nearest one if it has none. Null if nothing is selected. */
+function selectedIn(plot: uPlot): [number, number] | null {
+  const { left, width } = plot.select;
+  if (width < minSelectedPixels) return null;
+  const first = Math.ceil(plot.posToVal(left, 'x'));
+  const last = Math.floor(plot.posToVal(left + width, 'x'));
+  const nearest = plot.posToIdx(left + width / 2);
+  return first > last ? [nearest, nearest] : [first, last];
 }
 
 /** Indexes that leave room for their labels. */

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get } from '../api/api.ts';
 import { pathOf } from '../api/path.ts';
 import { announce } from '../components/announce.ts';
@@ -22,11 +22,11 @@ const checkMs = 60_000;
 
 /** The instant of the data, how long ago it was, and a button that requests newer ones. */
 export function Freshness() {
-  const { parts, refresh } = useDashboard();
+  const { parts, refresh, isAutomatic } = useDashboard();
   const totals = parts.totals?.value;
   const asOf = totals?.asOf ?? null;
   const shown = useAge(asOf);
-  const { newest, isFailed } = useNewest(asOf);
+  const { newest, isFailed } = useNewest(asOf, isAutomatic ? refresh : null);
   const service = useAge(newest);
   const isNewer = asOf !== null && (isNewerThan(newest, asOf) || hasOtherTotals(parts));
   useEffect(() => {
@@ -57,15 +57,13 @@ const isNewerThan = (newest: AsOf, { instant }: NonNullable<AsOf>): boolean =>
   newest !== null && newest.instant > instant;
 
 /**
- * Whether a later report has other totals than those of the cards: purchases have changed between both
- * requests. The instants alone differ always, because they also move without changes.
+ * Whether the totals after all parts are others than those of the cards: purchases have changed meanwhile, so parts
+ * may differ. Instants do not tell, because they also move without changes.
  */
-function hasOtherTotals({ totals, ...others }: Parts): boolean {
-  const reports = [others.series, others.ranking, others.customer_types];
-  return reports.some((part) => {
-    const later = part?.view === totals?.view && part?.value?.totals;
-    return later && measureNames.some((name) => later[name] !== totals?.value?.report.totals[name]);
-  });
+function hasOtherTotals({ totals, check }: Parts): boolean {
+  if (check?.view !== totals?.view || !check?.value) return false;
+  const later = check.value.totals;
+  return measureNames.some((name) => later[name] !== totals?.value?.report.totals[name]);
 }
 
 /** The age of data at present, in milliseconds. */
@@ -80,10 +78,16 @@ function useAge(asOf: AsOf): number {
 }
 
 /**
- * The newest instant that the service has. A visible page asks each minute for this alone: its user
- * decides when data change.
+ * The newest instant that the service has. A visible page asks each minute for this alone, and refreshes by itself
+ * only if its user wants that.
  */
-function useNewest(asOf: AsOf): { readonly newest: AsOf; readonly isFailed: boolean } {
+function useNewest(
+  asOf: AsOf,
+  refresh: (() => void) | null,
+): { readonly newest: AsOf; readonly isFailed: boolean } {
+  // Keeps the state of its last rendering, such as the number of rows.
+  const refreshing = useRef(refresh);
+  refreshing.current = refresh;
   const [checked, setChecked] = useState<{ readonly newest: AsOf; readonly isFailed: boolean }>();
   useEffect(() => {
     setChecked({ newest: asOf, isFailed: false });
@@ -94,6 +98,7 @@ function useNewest(asOf: AsOf): { readonly newest: AsOf; readonly isFailed: bool
         ({ asOf }) => asOf,
         () => null,
       );
+      if (asOf !== null && isNewerThan(newest, asOf)) refreshing.current?.();
       setChecked((before) => ({
         newest: newest ?? before?.newest ?? null,
         isFailed: newest === null,

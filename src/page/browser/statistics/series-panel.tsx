@@ -4,8 +4,9 @@ import { Choice } from '../components/controls.tsx';
 import { Label } from '../components/label.tsx';
 import { Table } from '../components/table.tsx';
 import { useDashboard } from '../dashboard/dashboard-state.ts';
-import { NoMatch, NoPurchases } from '../dashboard/empty.tsx';
 import type { View } from '../dashboard/load.ts';
+import { NoMatch } from '../dashboard/no-match.tsx';
+import { NoPurchases } from '../dashboard/no-purchases.tsx';
 import { NotLoaded, Panel } from '../dashboard/panel.tsx';
 import { reportTable } from '../display/csv.ts';
 import { dimensionLabel } from '../display/dimensions.ts';
@@ -44,23 +45,27 @@ const tableOf = (series: Series, { state }: View) =>
   reportTable({ ...series, group_by: [series.interval, series.group_by ?? []].flat() }, state);
 
 function SeriesChart({ series, view }: { readonly series: Series; readonly view: View }) {
-  const { parts } = useDashboard();
+  const { parts, change } = useDashboard();
   const totals = parts.totals?.value ?? null;
   const isEmpty = totals !== null && Number(totals.report.totals.purchase_count) === 0;
   const chart = useMemo(() => chartOf(view, series), [view, series]);
   const { library } = parts;
+  const select = (first: number, last: number) => {
+    const [from, to] = [chart.days[first]?.from, chart.days[last]?.to];
+    if (from !== undefined && to !== undefined) change({ period: 'custom', from, to });
+  };
   if (isEmpty) return totals.isUnused ? <NoPurchases /> : <NoMatch />;
   return (
     <>
       <Legend chart={chart} />
       <div class="chart" id="chart" aria-hidden="true">
-        {library?.value && <Chart library={library.value} data={chart} />}
+        {library?.value && <Chart library={library.value} data={chart} onSelect={select} />}
         {library?.value === null && <NotLoaded />}
       </div>
       <details class="table-of-chart">
         <summary>{texts.series.showTable}</summary>
-        <div id="chart-table">
-          <ChartTable chart={chart} />
+        <div id="chart-table" data-focus-next="#series-title">
+          <ChartTable chart={chart} onSelect={select} />
         </div>
       </details>
     </>
@@ -68,6 +73,7 @@ function SeriesChart({ series, view }: { readonly series: Series; readonly view:
 }
 
 type ChartProperties = { readonly chart: ReturnType<typeof chartOf> };
+type ChartTableProperties = ChartProperties & { onSelect(first: number, last: number): void };
 
 function Legend({ chart }: ChartProperties) {
   return (
@@ -126,13 +132,23 @@ function IntervalChoice() {
   );
 }
 
-function ChartTable({ chart }: ChartProperties) {
+/** Its names do with the keyboard what the pointer does over the chart. */
+function ChartTable({ chart, onSelect }: ChartTableProperties) {
   const columns = chart.lines.map(({ label }) => ({ name: label, isNumber: true }));
   return (
     <Table label={texts.series.periods} columns={[{ name: texts.series.period }, ...columns]}>
       {chart.names.map((name, index) => (
         <tr key={name}>
-          <th scope="row">{name}</th>
+          <th scope="row">
+            <button
+              type="button"
+              class="link"
+              title={texts.ranking.showOnly(name)}
+              onClick={() => onSelect(index, index)}
+            >
+              {name}
+            </button>
+          </th>
           {chart.lines.map((line) => (
             <td key={line.color} class="number">
               {line.text(index)}

@@ -11,8 +11,9 @@ import {
 } from '../display/format.ts';
 import { formatMeasure, isMissing } from '../display/measures.ts';
 import { texts } from '../language/language.ts';
+import { dayAt } from '../view/calendar.ts';
 import { comparedStarts, intervalAt } from '../view/interval.ts';
-import { isPresent, type Span } from '../view/period.ts';
+import { type Days, isPresent, type Span } from '../view/period.ts';
 import { isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
 import type { ChartData } from './chart.tsx';
 import type { ChartLine } from './chart-line.ts';
@@ -21,6 +22,8 @@ type View = { readonly state: ViewState; readonly at: number };
 
 type SeriesChart = ChartData & {
   readonly names: readonly string[];
+  /** The days of each period. */
+  readonly days: readonly Days[];
   /** What the legend says of periods that are not whole. */
   readonly partial: readonly string[];
   /** Whether there are more groups than lines. */
@@ -56,6 +59,10 @@ export function chartOf({ state }: View, current: Series): SeriesChart {
   const starts = intervals.map(({ start }) => start);
   return {
     names,
+    days: intervals.map(({ start, end }) => ({
+      from: dayAt(start, timezone),
+      to: dayAt(Math.max(start, end - 1), timezone),
+    })),
     isPartial,
     partial: [
       ...(hasPast ? [texts.series.incomplete[interval as 'week'] ?? ''] : []),

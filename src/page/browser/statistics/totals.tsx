@@ -103,12 +103,15 @@ function Change({ measure, report }: ChangeProperties) {
       </span>
     );
   }
-  const amount = formatMeasure(measure, compared, report.currency);
-  const from = texts.totals.from(amount, formatDays(span.days));
+  const during = texts.totals.during(formatDays(span.days));
   return (
-    <span class={`card-change ${directionOf(change)}`} title={from}>
-      {formatChange(change)}
-      <span class="visually-hidden"> {from}</span>
-    </span>
+    <>
+      <span class={`card-change ${directionOf(change)}`}>{formatChange(change)}</span>
+      {/* The heading has the days, for those who see it. */}
+      <span class="card-before muted" title={during}>
+        {texts.totals.before(formatMeasure(measure, compared, report.currency))}
+        <span class="visually-hidden"> {during}</span>
+      </span>
+    </>
   );
 }

@@ -32,18 +32,55 @@ export const filters: readonly Filter[] = [
 export const filterNamed = (name: string): Filter | undefined =>
   filters.find((filter) => filter.name === name);
 
-/** The values of filters, by name. */
-export type Filters = Readonly<Record<string, string>>;
+/** The values of filters, by name: a purchase has one of them. No list is empty. */
+export type Filters = Readonly<Record<string, readonly string[]>>;
+
+/** Parameters whose values have commas between them. Others are given several times. */
+const commaLists: readonly string[] = ['status', 'platform', 'without'];
+
+/** Whether a filter may have several values: amounts of several currencies have no sum. */
+export const isSeveral = ({ name, kind }: Filter): boolean =>
+  kind === 'label' || commaLists.includes(name);
+
+/** Filters as parameters of the API, and of the URL. */
+export const parametersOf = (filters: Filters): Readonly<Record<string, readonly string[]>> =>
+  Object.fromEntries(
+    Object.entries(filters).map(([name, values]) => [
+      name,
+      commaLists.includes(name) ? [values.join()] : values,
+    ]),
+  );
+
+/** The values of a filter in the URL. */
+export const valuesIn = (name: string, given: readonly string[]): readonly string[] => {
+  const values = commaLists.includes(name) ? given.flatMap((text) => text.split(',')) : given;
+  return [...new Set(values.filter((value) => value !== ''))];
+};
+
+/** Filters with one more value of one of them, or with that value alone. */
+export function withValue(filters: Filters, filter: Filter, value: string): Filters {
+  const before = isSeveral(filter) ? (filters[filter.name] ?? []) : [];
+  return { ...filters, [filter.name]: [...new Set([...before, value])] };
+}
+
+/** Filters without a value of one of them. */
+export function withoutValue(filters: Filters, name: string, value: string): Filters {
+  const { [name]: values = [], ...others } = filters;
+  const left = values.filter((one) => one !== value);
+  return left.length === 0 ? others : { ...filters, [name]: left };
+}
+
+/** The other values of a closed set. Empty for other filters. */
+export const othersOf = (filter: Filter, values: readonly string[]): readonly string[] =>
+  filter.kind === 'choice' ? filter.values.filter((value) => !values.includes(value)) : [];
 
 /** Adds a name to the filter by purchases without a value. */
-export function withoutValue(filters: Filters, name: string): Filters {
-  const names = new Set(filters.without?.split(','));
-  return { ...filters, without: [...names.add(name)].join() };
-}
+export const withMissing = (filters: Filters, name: string): Filters =>
+  withValue(filters, filterNamed('without') as Filter, name);
 
 /** Whether a filter leaves one value of a dimension, or none. */
 export const isSelected = (filters: Filters, dimension: string): boolean =>
-  filters[dimension] !== undefined || filters.without?.split(',').includes(dimension) === true;
+  filters[dimension]?.length === 1 || filters.without?.includes(dimension) === true;
 
 const dimensionOrder = [...trackingLabels, 'platform', 'status'];
 

@@ -3,7 +3,10 @@ import { comparisons, stepMonths } from '../../../domain/purchase-report.ts';
 import type { Bounds } from '../api/responses.ts';
 import { addDays, countDays, dayAt, endOfDay, startOfDay } from './calendar.ts';
 
-export const periodNames = ['last7', 'last30', 'last90', 'month', 'year', 'all', 'custom'] as const;
+export const periodNames = [
+  ...(['today', 'yesterday', 'lastmonth', 'last7', 'last30', 'last90'] as const),
+  ...(['month', 'year', 'all', 'custom'] as const),
+];
 export type PeriodName = (typeof periodNames)[number];
 
 /** The first and the last day. */
@@ -19,6 +22,16 @@ export function daysOf(selection: Selection, now = Date.now()): Days | null {
   const today = dayAt(now, selection.timezone);
   const last = (count: number) => ({ from: addDays(today, 1 - count), to: today });
   switch (selection.period) {
+    case 'today':
+      return last(1);
+    case 'yesterday': {
+      const day = addDays(today, -1);
+      return { from: day, to: day };
+    }
+    case 'lastmonth': {
+      const to = addDays(`${today.slice(0, 8)}01`, -1);
+      return { from: `${to.slice(0, 8)}01`, to };
+    }
     case 'last7':
       return last(7);
     case 'last30':
@@ -68,7 +81,7 @@ export const stepOf = (comparison: Comparison): number | null =>
   comparison === 'none' ? null : stepMonths(comparison);
 
 export function defaultComparison(period: PeriodName): Comparison {
-  if (period === 'month') return 'previous_month';
+  if (period === 'month' || period === 'lastmonth') return 'previous_month';
   return period === 'year' ? 'previous_year' : 'previous_period';
 }
 

@@ -3,6 +3,7 @@ import { reportLimits } from '../../../domain/purchase-report.ts';
 import { pathOf } from '../api/path.ts';
 import { weekStart } from '../language/language.ts';
 import { addDays, dayAt } from './calendar.ts';
+import { parametersOf } from './filters.ts';
 import { beginOfWeek } from './interval.ts';
 import { boundsOf, type Days, daysOf, intervalFor, isPossible, isPresent } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
@@ -13,6 +14,8 @@ export type Requests = {
   /** A report, or a time series if the chart has a line for each group. */
   readonly series: string;
   readonly ranking: string;
+  /** By payment status, whatever the filter by it is. */
+  readonly sales: string;
   readonly customer_types: string;
   readonly customers: string;
   readonly cohorts: string;
@@ -32,6 +35,8 @@ export type RequestContext = {
   readonly interval?: string | undefined;
 };
 
+const salesMeasures =
+  'purchase_count,revenue_in_cents,discount_in_cents,shipping_cost_customer_in_cents';
 const cohortCount = 12;
 const bestCustomers = '10';
 
@@ -49,7 +54,8 @@ export const canSplit = (dimension: string): boolean =>
   (seriesDimensions as readonly string[]).includes(dimension);
 
 export function requestsOf(state: ViewState, context: RequestContext): Requests {
-  const { timezone, filters } = state;
+  const { timezone } = state;
+  const filters = parametersOf(state.filters);
   const days = daysOf(state, context.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
   const reported = reportedSelection(state, days, context.at);
@@ -74,6 +80,13 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
             ...selection,
           }),
     ranking: report(rankingParameters(state)),
+    sales: pathOf('/purchases/report', {
+      group_by: 'status',
+      measures: salesMeasures,
+      timezone,
+      ...reported,
+      status: undefined,
+    }),
     customer_types: report({ group_by: 'customer_type', order_by: 'customer_type' }),
     // Not compared: customers of the compared time alone are not the best ones of the period.
     customers: pathOf('/purchases/report', {
@@ -108,11 +121,12 @@ const weeksOf = (interval: string) =>
 
 /** The time and filters of reports. A present period has no end, so it ends with the data. */
 function reportedSelection(
-  { compare_to, timezone, filters }: ViewState,
+  { compare_to, timezone, filters: values }: ViewState,
   days: Days | null,
   at: number,
 ) {
   const bounds = boundsOf(days, timezone);
+  const filters = parametersOf(values);
   if (days === null || compare_to === 'none') return { ...bounds, ...filters };
   const { created_since } = bounds;
   return {

@@ -1,8 +1,9 @@
 import { trackingLabels } from '../../../domain/purchase.ts';
+import { queryOf } from '../api/path.ts';
 import { ApiProblem } from '../api/problem.ts';
 import { texts } from '../language/language.ts';
 import { browserTimeZone, isDay, isTimeZone } from './calendar.ts';
-import { filters } from './filters.ts';
+import { type Filters, filters, parametersOf, valuesIn } from './filters.ts';
 import {
   type Comparison,
   comparisonNames,
@@ -34,7 +35,7 @@ export type ViewState = {
   /** If purchases have several currencies and no filter selects one: whether the page selects the most frequent. */
   readonly currencies: 'one' | 'all';
   /** Values by the name of the filter. Without `status`, purchases of every payment status. */
-  readonly filters: Readonly<Record<string, string>>;
+  readonly filters: Filters;
 };
 
 /** The dimensions of the ranking. Each is a dimension of reports. */
@@ -57,6 +58,8 @@ export type CohortInterval = (typeof cohortIntervals)[number];
 
 /** The payment statuses that the page counts unless its user chooses others. */
 export const defaultStatus = 'paid';
+/** Whether paid purchases count alone. */
+export const isOnlyPaid = ({ status }: Filters): boolean => status?.join() === defaultStatus;
 /** In the URL, for no filter by status. */
 const allStatuses = 'all';
 
@@ -98,9 +101,10 @@ export function readLink(hash: string) {
     cohort_interval: oneOf('cohort_interval', cohortIntervals, 'month'),
     filters: Object.fromEntries(
       filters.flatMap(({ name }) => {
-        const value = given.get(name) ?? (name === 'status' ? defaultStatus : '');
-        const isNone = value === '' || (name === 'status' && value === allStatuses);
-        return isNone ? [] : [[name, value]];
+        const values = valuesIn(name, given.getAll(name));
+        if (name === 'status' && values.length === 0) return [[name, [defaultStatus]]];
+        const isNone = values.length === 0 || (name === 'status' && values.includes(allStatuses));
+        return isNone ? [] : [[name, values]];
       }),
     ),
   };
@@ -122,5 +126,5 @@ export const isMoney = (measure: MeasureName): boolean => measure.endsWith('_in_
 /** The time zone is always included, so a shared link shows the same days everywhere. */
 export function hashOf({ filters: values, from, to, ...state }: ViewState): string {
   const dates = state.period === 'custom' ? { from, to } : {};
-  return `#${new URLSearchParams({ ...state, ...dates, status: allStatuses, ...values })}`;
+  return `#${queryOf({ ...state, ...dates, status: allStatuses, ...parametersOf(values) })}`;
 }

@@ -1,4 +1,3 @@
-import type { DatabaseError } from 'pg';
 import { type Connection, type Database, withSnapshot } from '../../connection/pool.ts';
 import { failureText } from '../failure-text.ts';
 import {
@@ -12,13 +11,18 @@ import {
 import { readSourceTables, type SourceTable } from '../source-tables.ts';
 import { type OrganizationTotals, totalsOf } from '../totals.ts';
 import { attempt, error, type Finding } from './finding.ts';
-import { checkPlans } from './lookup-plans.ts';
-import { readRelations } from './read-relations.ts';
 import { checkApplyRights, checkViewRights, type RoleRights, readRights } from './rights.ts';
 import { checkRows } from './row-findings.ts';
 import { type RowSummary, summarizeRows } from './row-summary.ts';
 import { type SourceKeys, trySourceKeys } from './source-keys.ts';
-import { checkPartitions, checkRelations, checkTable, findTable } from './sources.ts';
+import {
+  checkPartitions,
+  checkRelations,
+  checkTable,
+  failureAdvice,
+  findTable,
+  readRelations,
+} from './sources.ts';
 import { checkStoredRows } from './stored-rows.ts';
 import { checkCustomerKey, checkNames, checkTypes } from './view-columns.ts';
 
@@ -79,7 +83,9 @@ async function check(connection: Connection): Promise<MappingCheck> {
       view === 'mapped_customers' ? readable.includes(view) : isComplete && views[0]?.rows != null;
     const mapping = definition as Mapping;
     const ofView = sources.keys.filter(({ source }) => source.view === view);
-    const rows = canRead ? await readRows(connection, mapping, view, ofView, findings) : null;
+    const rows = canRead
+      ? await readRows(connection, mapping, view, ofView, findings, rights.role)
+      : null;
     views.push({ view, columns: [...columns].map(([name, type]) => ({ name, type })), rows });
   }
   const [ofCustomers, ofPurchases] = views.map(({ rows }) => rows);
@@ -172,7 +178,7 @@ async function checkSources(
     findings.push(...ofTable);
     if (ofTable.length > 0 || table === null || table instanceof Error) continue;
     const keyType = views[source.view]?.get('external_id');
-    keys.push(await trySourceKeys(connection, source, table, keyType));
+    keys.push(await trySourceKeys(connection, source, table, keyType, rights.role));
   }
   findings.push(...keys.flatMap((tried) => tried.findings));
   const tables = await readTables(connection, findings);
@@ -182,7 +188,7 @@ async function checkSources(
     ...checkRelations(existing, sources, tables, organizationId).filter(
       ({ view }) => views[view] !== null,
     ),
-    ...(await checkApplyRights(connection, rights, tables)),
+    ...checkApplyRights(rights, tables),
   );
   return { findings, keys };
 }
@@ -205,51 +211,20 @@ async function readRows(
   view: MappedView,
   sources: readonly SourceKeys[],
   findings: Finding[],
+  role: string,
 ): Promise<RowSummary | null> {
-  const read = await attempt(connection, async () => {
-    const plans = await checkPlans(connection, mapping, view);
-    const isSlow = plans.some(({ severity }) => severity === 'error');
-    return {
-      plans,
-      summary: isSlow ? null : await summarizeRows(connection, mapping, view, sources),
-    };
-  });
-  if (read instanceof Error) {
-    const advice = await failureAdvice(connection, view, read);
-    findings.push(error(view, `${view} fails: ${failureText(read)}.`, advice));
+  const summary = await attempt(connection, () =>
+    summarizeRows(connection, mapping, view, sources),
+  );
+  if (summary instanceof Error) {
+    const advice = await failureAdvice(connection, view, summary);
+    findings.push(error(view, `${view} fails: ${failureText(summary)}.`, advice));
     return null;
   }
-  const { plans, summary } = read;
-  findings.push(...plans);
-  if (summary === null) return null;
   const organizations = [...new Set(summary.totals.map(({ organization }) => organization))];
   findings.push(
     ...checkRows(mapping, view, summary),
-    ...(await checkStoredRows(connection, mapping, view, organizations)),
+    ...(await checkStoredRows(connection, mapping, view, organizations, role)),
   );
   return summary;
-}
-
-async function failureAdvice(
-  connection: Connection,
-  view: MappedView,
-  { code, message }: DatabaseError,
-): Promise<string> {
-  if (code === '42501') {
-    const table = /permission denied for (?:table|view) (\S+)/.exec(message)?.[1];
-    // The message has no schema.
-    const read = (await readRelations(connection)).find(
-      (relation) => relation.view === view && relation.name.endsWith(`.${table}`),
-    );
-    const { rows } = await connection.query<{ owner: string }>(
-      'select relowner::regrole::text as owner from pg_class where oid = to_regclass($1)',
-      [view],
-    );
-    return `grant select on ${read?.name ?? table ?? '…'} to ${rows[0]?.owner ?? '…'};`;
-  }
-  if (code === '42P22') {
-    return '… collate "C" as customer_external_id   -- the collation of external_id of mapped_customers';
-  }
-  if (code === '22012') return 'nullif(divisor, 0)';
-  return `select * from ${view};   -- fails too, and says with which value: correct the expression`;
 }

@@ -11,8 +11,8 @@ import { keysFrom, mappedKey } from '../trigger-function.ts';
 import type { SourceKeys } from './source-keys.ts';
 
 /** Labels whose values the summary counts. */
-export const summarizedLabels = ['payment_status', 'platform', 'status', 'currency'] as const;
-export type SummarizedLabel = (typeof summarizedLabels)[number];
+const summarizedLabels = ['payment_status', 'platform', 'status', 'currency'] as const;
+type SummarizedLabel = (typeof summarizedLabels)[number];
 
 /** The most frequent values of each label that the summary has. Each currency is checked. */
 const maxValues = { ofLabels: 20, ofCurrencies: 200 };
@@ -52,7 +52,7 @@ export type RowSummary = {
 };
 
 /** The keys of all rows of a source, and those of which the view has no row. */
-export type SourceCounts = Pick<MappingSource, 'source' | 'key'> & {
+type SourceCounts = Pick<MappingSource, 'source' | 'key'> & {
   readonly keys: number;
   readonly missing: CountedKeys;
 };

@@ -26,6 +26,7 @@ export async function trySourceKeys(
   source: MappingSource,
   table: NamedTable,
   keyType: string | undefined,
+  role: string,
 ): Promise<SourceKeys> {
   const { view } = source;
   const tried = { source, table: table.name };
@@ -42,7 +43,7 @@ export async function trySourceKeys(
         : `${named} fails: ${failureText(given)}.`;
     const finding =
       given.code === '42501'
-        ? warning(view, message, await grantSelect(connection, table))
+        ? warning(view, message, `grant select on ${table.name} to ${role};`)
         : error(
             view,
             message,
@@ -158,10 +159,3 @@ const kindOfType = (type: string): string =>
     : /^(text|character varying|unknown)$/.test(type)
       ? 'text'
       : type;
-
-async function grantSelect(connection: Connection, { name }: NamedTable): Promise<string> {
-  const { rows } = await connection.query<{ role: string }>(
-    'select quote_ident(current_user) as role',
-  );
-  return `grant select on ${name} to ${rows[0]?.role};`;
-}

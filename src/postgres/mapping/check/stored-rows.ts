@@ -15,6 +15,7 @@ export async function checkStoredRows(
   mapping: Mapping,
   view: MappedView,
   organizations: readonly string[],
+  role: string,
 ): Promise<Finding[]> {
   const stored = storedTables[view];
   const { rows } = await connection.query<{
@@ -31,9 +32,6 @@ export async function checkStoredRows(
   );
   const { type = null, isApplied = false, owner = null } = rows[0] ?? {};
   if (type !== keyTypeOf(mapping, view) && owner !== null) {
-    const role = (
-      await connection.query<{ role: string }>('select quote_ident(current_user) as role')
-    ).rows[0]?.role;
     return [
       error(
         view,

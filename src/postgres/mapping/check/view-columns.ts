@@ -7,9 +7,8 @@ import {
 } from '../mapped-rows.ts';
 import type { MappedView, ViewColumns } from '../mapping-definition.ts';
 import { error, type Finding, warning } from './finding.ts';
-import { nearestName } from './nearest-name.ts';
 
-export type ColumnsToCheck = {
+type ColumnsToCheck = {
   readonly view: MappedView;
   readonly columns: ViewColumns;
   /** The query of the view, as Postgres writes it. */
@@ -34,14 +33,10 @@ export function checkNames({ view, columns, stored }: ColumnsToCheck): Finding[]
         isMissing ? `${name} as ${key}` : `Remove ${name} from the view.`,
       );
     }
-    const nearest = nearestName(
-      name,
-      [...known].filter((other) => !columns.has(other)),
-    );
     return error(
       view,
       `${view}.${name} is no column of the service. Columns are ${[...known].join(', ')}.`,
-      nearest === null ? `Remove ${name} from the view.` : `${name} as ${nearest}`,
+      `Remove ${name} from the view, or name it as one of these.`,
     );
   });
 }
@@ -77,18 +72,12 @@ export function checkTypes(checked: ColumnsToCheck): Finding[] {
 }
 
 function checkRequired({ view, columns, organizationId }: ColumnsToCheck): Finding[] {
-  const known = knownNames(view);
-  const unknown = [...columns.keys()].filter((name) => !known.has(name));
   return requiredColumns[view]
     .filter((name) => !columns.has(name) && !columns.has(unitsName(name)))
     .map((name) => {
       const names = name === unitsName(name) ? name : `${unitsName(name)} or ${name}`;
-      const misspelt = unknown.find(
-        (other) => nearestName(other, [name, unitsName(name)]) !== null,
-      );
       const example = examples[name] ?? organizationLine(organizationId);
-      const wanted = misspelt === undefined ? example : `${misspelt} as ${unitsName(name)}`;
-      return error(view, `${view} lacks the column ${names}.`, wanted);
+      return error(view, `${view} lacks the column ${names}.`, example);
     });
 }
 

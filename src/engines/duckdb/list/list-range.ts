@@ -1,0 +1,103 @@
+import { isTextColumn, type Purchase, purchaseColumns } from '../../../domain/purchase.ts';
+import type { PurchasePosition } from '../../../domain/purchase-query.ts';
+
+/** All purchases of a list that are older than `after` and no older than `end`, newest first. */
+export type ListRange = {
+  /** Null: the range has the newest purchase. */
+  readonly after: PurchasePosition | null;
+  /** Null: the range has the oldest purchase. */
+  readonly end: PurchasePosition | null;
+  /**
+   * The position of the purchase after which the range was read, while it has not changed since. Null if the
+   * client gave the position: the purchase may have had another one at that time already.
+   */
+  readonly cursor: PurchasePosition | null;
+  readonly purchases: readonly Purchase[];
+  /** About the bytes that the purchases take. */
+  readonly bytes: number;
+};
+
+/** New purchases extend a range up to twice this number. */
+const maxGrownPurchases = 500;
+
+/** Of a list or a range without its purchases. */
+export const rangeBytes = 500;
+/** Of a purchase besides its texts: measured in Node 20. */
+const purchaseBytes = 800;
+const textColumns = purchaseColumns.filter(isTextColumn);
+
+export function createRange(
+  bounds: Pick<ListRange, 'after' | 'end' | 'cursor'>,
+  purchases: readonly Purchase[],
+): ListRange {
+  let bytes = rangeBytes + purchases.length * purchaseBytes;
+  for (const purchase of purchases) {
+    for (const { name } of textColumns) bytes += 2 * (purchase[name]?.length ?? 0);
+  }
+  return { ...bounds, purchases, bytes };
+}
+
+export function withChanges(
+  range: ListRange,
+  states: ReadonlyMap<bigint, Purchase | null>,
+): ListRange {
+  const { after, end } = range;
+  const cursor = range.cursor !== null && states.has(range.cursor.id) ? null : range.cursor;
+  const kept = range.purchases.filter(({ id }) => !states.has(id));
+  const added = [...states.values()].filter(
+    (each): each is Purchase => each !== null && hasPlaceFor(range, positionOf(each)),
+  );
+  if (added.length === 0 && kept.length === range.purchases.length) return { ...range, cursor };
+  const purchases = [...kept, ...added].sort(compareNewestFirst);
+  if (purchases.length <= 2 * maxGrownPurchases) {
+    return createRange({ after, end, cursor }, purchases);
+  }
+  const newest = purchases.slice(0, maxGrownPurchases);
+  return createRange({ after, end: positionOf(newest.at(-1) as Purchase), cursor }, newest);
+}
+
+/** Whether the range has all purchases that follow the cursor up to its end. */
+export const isWithin = ({ after, end }: ListRange, cursor: PurchasePosition | null): boolean =>
+  cursor === null
+    ? after === null
+    : (after === null || !isOlder(after, cursor)) && (end === null || !isOlder(cursor, end));
+
+const hasPlaceFor = ({ after, end }: ListRange, position: PurchasePosition): boolean =>
+  (after === null || isOlder(position, after)) && (end === null || !isOlder(position, end));
+
+/** Whether the position follows `other` in a list. Every position follows null. */
+export const isOlder = (position: PurchasePosition, other: PurchasePosition | null): boolean =>
+  other === null ||
+  position.createdAt < other.createdAt ||
+  (position.createdAt === other.createdAt && position.id < other.id);
+
+const compareNewestFirst = (one: Purchase, other: Purchase): number =>
+  isOlder(positionOf(one), positionOf(other)) ? 1 : -1;
+
+export const positionOf = ({ id, created_at: createdAt }: Purchase): PurchasePosition => ({
+  id,
+  createdAt,
+});
+
+/** Every purchase has a lesser id, and a greater one than its opposite. */
+const greatestId = 2n ** 63n;
+
+/** The position after which a page begins: a bound of time is a position in the list without it. */
+export function cursorUntil(
+  createdUntil: bigint | undefined,
+  cursor: PurchasePosition | null,
+): PurchasePosition | null {
+  if (createdUntil === undefined) return cursor;
+  const until = { id: greatestId, createdAt: createdUntil };
+  return cursor !== null && isOlder(cursor, until) ? cursor : until;
+}
+
+/** The position that follows the purchases since an instant. */
+export const endAt = (createdSince: bigint): PurchasePosition => ({
+  id: -greatestId,
+  createdAt: createdSince,
+});
+
+/** Whether the range has the oldest purchases since an instant. */
+export const hasAllSince = ({ end }: ListRange, createdSince: bigint | undefined): boolean =>
+  end === null || (createdSince !== undefined && !isOlder(endAt(createdSince), end));
