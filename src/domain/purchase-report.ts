@@ -12,6 +12,11 @@ export const optionalAmounts = [
 ] as const;
 export type OptionalAmount = (typeof optionalAmounts)[number];
 
+/** Values of a purchase that so many tenths of the purchases do not exceed: the smallest one, not interpolated. */
+export const quantileTenths = { median_value_in_cents: 5, p90_value_in_cents: 9 } as const;
+export type Quantile = keyof typeof quantileTenths;
+export const quantiles = Object.keys(quantileTenths) as Quantile[];
+
 export const reportMeasures = [
   'purchase_count',
   'revenue_in_cents',
@@ -21,6 +26,10 @@ export const reportMeasures = [
   'new_customer_count',
   /** The customers with another purchase in the row. */
   'returning_customer_count',
+  /** The customers with at least two purchases in the row. */
+  'repeat_customer_count',
+  'median_value_in_cents',
+  'p90_value_in_cents',
   ...optionalAmounts,
 ] as const;
 export type ReportMeasure = (typeof reportMeasures)[number];

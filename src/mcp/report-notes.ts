@@ -59,9 +59,12 @@ function noteRows({ response }: ReportRead): string[] {
       `Rows are missing: these are ${rows.length} of more. Set a larger limit (at most ${reportLimits.max}), or fewer dimensions. totals cover all.`,
     );
   }
-  if (rows.length > 1 && measures.some((name) => /^(returning_)?customer_count$/.test(name))) {
+  const notAdded = measures.filter((name) =>
+    /^((returning|repeat)_)?customer_count$|^(median|p90)_/.test(name),
+  );
+  if (rows.length > 1 && notAdded.length > 0) {
     notes.push(
-      'customer_count and returning_customer_count count each customer once in a row: do not add rows up. totals have the numbers of all rows.',
+      `Rows of ${notAdded.join(', ')} do not add up: totals have the numbers of all rows.`,
     );
   }
   for (const name of groupBy.filter(isLabel)) {

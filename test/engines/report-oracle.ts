@@ -76,6 +76,14 @@ const customersOf = (rows: readonly OracleRow[]): bigint =>
   BigInt(new Set(rows.map(({ customer_id }) => customer_id)).size);
 const sum = (values: readonly bigint[]): bigint => values.reduce((one, other) => one + other, 0n);
 
+/** The smallest value that at least so many tenths of the rows do not exceed. */
+function quantileOf(rows: readonly OracleRow[], tenths: number): bigint {
+  const values = rows.map(centsOf).sort((one, other) => (one < other ? -1 : 1));
+  const isEnough = (value: bigint) =>
+    10 * values.filter((other) => other <= value).length >= tenths * values.length;
+  return values.find(isEnough) ?? 0n;
+}
+
 function measure(name: ReportMeasure, rows: readonly OracleRow[], firsts: Set<bigint>): bigint {
   const count = BigInt(rows.length);
   const revenue = sum(rows.map(centsOf));
@@ -98,6 +106,14 @@ function measure(name: ReportMeasure, rows: readonly OracleRow[], firsts: Set<bi
       return customersOf(rows.filter(({ id }) => firsts.has(id)));
     case 'returning_customer_count':
       return customersOf(rows.filter(({ id }) => !firsts.has(id)));
+    case 'repeat_customer_count': {
+      const ids = rows.map(({ customer_id }) => customer_id);
+      return BigInt(new Set(ids.filter((id, index) => ids.indexOf(id) !== index)).size);
+    }
+    case 'median_value_in_cents':
+      return quantileOf(rows, 5);
+    case 'p90_value_in_cents':
+      return quantileOf(rows, 9);
     default:
       return sum(rows.map((row) => BigInt((row[name] as bigint | null | undefined) ?? 0n)));
   }

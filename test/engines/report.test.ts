@@ -92,6 +92,90 @@ describeEngines('the engine %s', (name) => {
     expect(await newSources({ createdSince: micros(february) })).toEqual(['d']);
   });
 
+  it('counts customers with several purchases in a row, in the period and the compared one', async () => {
+    await purchasesAt(
+      { customer: 0, created_at: '2026-01-05T00:00:00Z', utm_source: 'a' },
+      { customer: 0, created_at: '2026-01-06T00:00:00Z', utm_source: 'b' },
+      { customer: 0, created_at: '2026-02-05T00:00:00Z', utm_source: 'a' },
+      { customer: 0, created_at: '2026-02-06T00:00:00Z', utm_source: 'a' },
+      { customer: 0, created_at: '2026-02-07T00:00:00Z', utm_source: 'a' },
+      { customer: 1, created_at: '2026-02-05T00:00:00Z', utm_source: 'a' },
+      { customer: 1, created_at: '2026-02-06T00:00:00Z', utm_source: 'b' },
+      { customer: 2, created_at: '2026-02-06T00:00:00Z', utm_source: 'b' },
+      { customer: 2, created_at: '2026-02-07T00:00:00Z', utm_source: 'b' },
+    );
+    const query: OracleQuery = {
+      ...total,
+      filters: {
+        createdSince: micros('2026-02-01T00:00:00Z'),
+        createdUntil: micros('2026-02-28T23:59:59.999999Z'),
+      },
+      measures: ['repeat_customer_count'],
+      groupBy: ['utm_source'],
+      orderBy: { by: 'repeat_customer_count', isDescending: true },
+      compareTo: 'previous_month',
+    };
+    const { totals, rows } = await expectReport(query);
+    expect(totals).toEqual({ values: [3n], compared: [1n] });
+    expect(rows.map(({ values, compared }) => [values[0], compared?.[0]])).toEqual([
+      [1n, 0n],
+      [1n, 0n],
+    ]);
+    const measures = [...reportMeasures];
+    for (const groupBy of [[], ['month'], ['customer'], ['customer_type', 'utm_source']] as const) {
+      await expectReport({ ...query, measures, groupBy: [...groupBy] });
+      await expectReport({
+        ...query,
+        measures,
+        groupBy: [...groupBy],
+        filters: {},
+        compareTo: undefined,
+      });
+    }
+  });
+
+  it('has the smallest value that half and nine tenths of the purchases do not exceed', async () => {
+    const greatest = 2n ** 63n - 1n;
+    const most = [1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n, 9n, 10n, 11n];
+    const sizes = [1, 2, 3, 9, 10, 11];
+    await purchasesAt(
+      ...sizes.flatMap((size) =>
+        most.slice(0, size).map((value) => ({
+          customer: Number(value) % 9,
+          // The order of values is not that of time.
+          created_at: `2026-02-${String(12 - Number(value)).padStart(2, '0')}T00:00:00Z`,
+          utm_source: `of ${size}`,
+          purchase_value_in_cents: value,
+        })),
+      ),
+      { customer: 0, created_at: '2026-01-01T00:00:00Z', purchase_value_in_cents: greatest },
+      { customer: 0, created_at: '2026-01-01T00:00:00Z', purchase_value_in_cents: -greatest },
+    );
+    const measures = ['median_value_in_cents', 'p90_value_in_cents'] as const;
+    const orderBy = { by: 'median_value_in_cents', isDescending: false } as const;
+    const query: OracleQuery = { ...total, measures, orderBy };
+    const { rows } = await expectReport({ ...query, groupBy: ['utm_source'] });
+    expect(rows.map(({ keys, values }) => [keys[0], ...values])).toEqual([
+      [null, -greatest, greatest],
+      ['of 1', 1n, 1n],
+      ['of 2', 1n, 2n],
+      ['of 3', 2n, 3n],
+      ['of 10', 5n, 9n],
+      ['of 9', 5n, 9n],
+      ['of 11', 6n, 10n],
+    ]);
+    const none = await expectReport({ ...query, filters: { platforms: ['bling'] } });
+    expect(none.totals.values).toEqual([0n, 0n]);
+    const filters = { createdSince: micros('2026-02-05T00:00:00Z') };
+    const compareTo = 'previous_period';
+    for (const groupBy of [[], ['day'], ['customer_type', 'utm_source'], ['customer']] as const) {
+      await expectReport({ ...query, groupBy: [...groupBy], filters, compareTo });
+      const all = { ...query, measures: reportMeasures, groupBy: [...groupBy] };
+      await expectReport({ ...all, filters: { paymentStatuses: ['paid'] } });
+      await expectReport(all);
+    }
+  });
+
   it('matches periods by their place, and has rows of purchases in the compared period alone', async () => {
     await purchasesAt(
       { customer: 0, created_at: '2026-01-31T12:00:00Z', purchase_value_in_cents: 7n },

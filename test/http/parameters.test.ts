@@ -21,13 +21,17 @@ const it = test
   /** Sends a query to an operation, with the parameters that it requires. */
   .extend('sendTo', ({ send }) => ({ path, parameters }: Operation, query: string) => {
     const url = path.replace(/\{(\w+)\}/, (_, of: keyof FullShop['ids']) => shop.ids[of][0] ?? '');
-    const needed = parameters.includes('interval') && !/\binterval\b/.test(query);
+    const needs = (name: string, value: string) =>
+      parameters.includes(name) && !new RegExp(`\\b${name}\\b`).test(query)
+        ? `&${name}=${value}`
+        : '';
+    const needed = `${needs('interval', 'week')}${needs('order_number', '1')}`;
     const isOption = /^(separator|decimal|amounts|timezone)\b/.test(query);
     const format = isOption && parameters.includes('format') ? '&format=csv_excel' : '';
     const since = /^compare_to\b/.test(query) ? '&created_since=2026-01-01T00:00:00Z' : '';
     const isExpanded = /^expand\b/.test(query) && parameters.includes('expand');
     const customers = isExpanded ? '&group_by=customer' : '';
-    return send(`${url}?${query}${needed ? '&interval=week' : ''}${format}${since}${customers}`);
+    return send(`${url}?${query}${needed}${format}${since}${customers}`);
   });
 
 it.beforeAll(async ({ api, database, worker }) => {
@@ -74,8 +78,10 @@ describe('the value of a parameter', () => {
       // An unfilled field of a BI tool.
       for (const operation of having(name)) {
         const { error } = expectRefusal(await sendTo(operation, name), 'validation_error', name);
-        const isRequired = name === 'interval' && operation.path.endsWith('/timeseries');
-        expect(error.message).toMatch(isRequired ? /must be one of/ : /leave the parameter out/);
+        const isRequired =
+          name === 'order_number' ||
+          (name === 'interval' && operation.path.endsWith('/timeseries'));
+        expect(error.message).toMatch(isRequired ? /must be/ : /leave the parameter out/);
       }
     },
   );
@@ -84,6 +90,7 @@ describe('the value of a parameter', () => {
     ['purchases?min_value_in_cents=9223372036854775808', 'from 0 to 9223372036854775807'],
     ['customers?ids=cus_a,', 'ids that begin with cus_, with commas'],
     ['flows?sort=name', 'sort must be updated.'],
+    ['purchases/search', 'order_number is required.'],
     [
       'purchases?status=any,paid',
       'status must be any alone, or one or more of pending, authorized',

@@ -175,6 +175,15 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
     expect(body).toBe(
       '{"object":"purchase_cohorts","interval":"month","timezone":"UTC","group_by":"utm_source",' +
         '"currency":"BRL","mixed_currencies":false,' +
+        '"totals":{"customer_count":2,"periods":[' +
+        '{"cohort_customer_count":2,"customer_count":2,"purchase_count":2,"revenue_in_cents":301},' +
+        '{"cohort_customer_count":2,"customer_count":1,"purchase_count":1,"revenue_in_cents":50}],' +
+        '"groups":[{"key":"google","customer_count":1,"periods":[' +
+        '{"cohort_customer_count":1,"customer_count":1,"purchase_count":1,"revenue_in_cents":100},' +
+        '{"cohort_customer_count":1,"customer_count":1,"purchase_count":1,"revenue_in_cents":50}]},' +
+        '{"key":null,"customer_count":1,"periods":[' +
+        '{"cohort_customer_count":1,"customer_count":1,"purchase_count":1,"revenue_in_cents":201},' +
+        '{"cohort_customer_count":1,"customer_count":0,"purchase_count":0,"revenue_in_cents":0}]}]},' +
         '"rows":[{"cohort":"2026-01-01T00:00:00.000000Z","key":"google","customer_count":1,"periods":[' +
         '{"customer_count":1,"purchase_count":1,"revenue_in_cents":100,"is_complete":true},' +
         '{"customer_count":1,"purchase_count":1,"revenue_in_cents":50,"is_complete":true}]},' +
@@ -214,6 +223,7 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
       expect(new Set(Object.values(report.totals))).toEqual(new Set([0]));
       const cohorts = (await get(`cohorts?${query}`)).json();
       expect(cohorts).toMatchObject({ rows: [], currency: null, mixed_currencies: false });
+      expect(cohorts.totals).toEqual({ customer_count: 0, periods: [], groups: [] });
       expect((await get(`report?group_by=day&format=csv&${query}`)).body).toMatch(
         /^day,[^\n]*\r\n$/,
       );
@@ -225,7 +235,7 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
   });
 
   it.for([
-    ['report?measures=revenue', 'measures', 'one to 10 of purchase_count, revenue_in_cents'],
+    ['report?measures=revenue', 'measures', 'one to 13 of purchase_count, revenue_in_cents'],
     ['report?measures=', 'measures', 'give it a value or leave'],
     ['report?measures=purchase_count,purchase_count', 'measures', 'purchase_count'],
     ['report?group_by=source', 'group_by', 'one to 3 of status, platform'],
@@ -294,12 +304,16 @@ it('reports refuse more groups than memory is meant for, and say what would be r
   const report = (query: string) => api.get(`/v1/purchases/report?${query}`, secret);
   const counted = await report('group_by=customer_type');
   expect(expectRefusal(counted, 'validation_error', 'group_by').error.message).toBe(
-    'group_by may have 3 groups and customers of groups, more than 2: leave out customer_count, or ' +
+    'group_by may have 3 groups, customers and values of groups, more than 2: leave out customer_count, or ' +
       'choose later created_since and earlier created_until.',
   );
   const customers = await report('group_by=customer&measures=purchase_count');
   expect(expectRefusal(customers, 'validation_error', 'group_by').error.message).toContain(
     'more than 2: choose fewer dimensions, or',
+  );
+  const values = await report('measures=median_value_in_cents,revenue_in_cents');
+  expect(expectRefusal(values, 'validation_error', 'measures').error.message).toContain(
+    'more than 2: leave out median_value_in_cents, or',
   );
   for (const accepted of [
     'group_by=customer_type&measures=purchase_count',

@@ -14,6 +14,9 @@ const dialect: Dialect = {
   count: raw('toInt64(count())'),
   wide: (integer) => sql`toInt128(${integer})`,
   sum: (column) => sql`sum(toInt128(${column}))`,
+  // Of an even number of values, `quantileExact` takes the greater one: so it counts from the greatest down.
+  quantile: (column, tenths) =>
+    sql`bitNot(quantileExactOrNull(${raw(`0.${10 - tenths}`)})(bitNot(${column})))`,
   quotient: (dividend, divisor) => sql`intDiv(${dividend}, ${divisor})`,
   inByteOrder: (text) => text,
 };

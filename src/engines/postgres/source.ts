@@ -16,6 +16,8 @@ const dialect: Dialect = {
   count: raw('count(*)'),
   wide: (integer) => sql`(${integer})::numeric`,
   sum: (column) => sql`sum(${column})`,
+  quantile: (column, tenths) =>
+    sql`percentile_disc(${raw(`0.${tenths}`)}) within group (order by ${column})`,
   quotient: (dividend, divisor) => sql`div(${dividend}, ${divisor})`,
   inByteOrder: (text) => sql`${text} collate "C"`,
 };

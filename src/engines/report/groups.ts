@@ -1,8 +1,9 @@
 import { grouped } from '../../domain/grouped.ts';
 import { averageTicket } from '../../domain/purchase-engine.ts';
 import type { ReportMeasure, ReportValues } from '../../domain/purchase-report.ts';
+import { type Order, orderedStatement } from './ordered-statement.ts';
 import type { ReportRows, ReportSource } from './source.ts';
-import { columnsOf, type Order, orderedStatement, type Read, type SumName } from './statement.ts';
+import { columnsOf, hasOneRowPerGroup, type Read, type SumName } from './statement.ts';
 
 /** Sums by their names. */
 export type Values = { readonly [Name in SumName]?: bigint };
@@ -51,8 +52,7 @@ export async function readGroups(
       for (const row of ofReads.get(position) ?? []) groups.push(groupOf(row, side));
       position += 1;
     }
-    const isWhole = list.length === 1 && list[0]?.side.parts.length === 1;
-    all.push(await withTexts(list, isWhole ? groups : addedUp(groups)));
+    all.push(await withTexts(list, hasOneRowPerGroup(list) ? groups : addedUp(groups)));
   }
   return all;
 }

@@ -23,6 +23,7 @@ import {
   sumOfGroups,
   type Values,
 } from './groups.ts';
+import type { Order } from './ordered-statement.ts';
 import {
   everyPeriodOf,
   named,
@@ -33,7 +34,7 @@ import {
   withPeriodRows,
 } from './report-periods.ts';
 import type { ReportSource } from './source.ts';
-import { addsUp, type Order, type Read, type SumName, sumsOf } from './statement.ts';
+import { addsUp, type Read, type SumName, sumsOf } from './statement.ts';
 
 /** The report of the data as of `asOf`. Rejects with TooManyPeriodsError and TooManyGroupsError. */
 export async function purchaseReport(

@@ -2,6 +2,9 @@ import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import {
   type OptionalAmount,
   optionalAmounts,
+  type Quantile,
+  quantiles,
+  quantileTenths,
   type ReportMeasure,
 } from '../../domain/purchase-report.ts';
 
@@ -15,6 +18,8 @@ export type Dialect = {
   readonly wide: (integer: Sql) => Sql;
   /** The exact sum of a column of cents; null without any. */
   readonly sum: (column: Sql) => Sql;
+  /** The smallest value that at least so many tenths of the rows do not exceed; null without rows. */
+  readonly quantile: (column: Sql, tenths: number) => Sql;
   /** The quotient of two integers that are not negative, rounded down. */
   readonly quotient: (dividend: Sql, divisor: Sql) => Sql;
   /** Text in the order of its bytes. */
@@ -66,6 +71,8 @@ export const sumNames = [
   'customer_count',
   'new_customer_count',
   'returning_customer_count',
+  'repeat_customer_count',
+  ...quantiles,
   ...optionalAmounts,
 ] as const;
 export type SumName = (typeof sumNames)[number];
@@ -78,9 +85,16 @@ export const sumsOf = (measures: readonly ReportMeasure[]): readonly SumName[] =
     return isOfAverage || measures.includes(name);
   });
 
-/** Customers of groups do not add up. */
-export const addsUp = (name: SumName): boolean =>
-  name !== 'customer_count' && name !== 'returning_customer_count';
+/** Customers and quantiles of groups do not add up. */
+const notAddingUp: readonly SumName[] = [
+  'customer_count',
+  'returning_customer_count',
+  'repeat_customer_count',
+  ...quantiles,
+];
+export const addsUp = (name: SumName): boolean => !notAddingUp.includes(name);
+
+export const isQuantile = (name: SumName): name is Quantile => name in quantileTenths;
 
 export const isAmount = (name: SumName): name is OptionalAmount =>
   (optionalAmounts as readonly string[]).includes(name);
@@ -102,9 +116,64 @@ type Columns = ReturnType<typeof columnsOf>;
 export function readsStatement(dialect: Dialect, reads: readonly Read[]): Sql {
   const columns = columnsOf(reads);
   const selects = reads.flatMap((read, index) =>
-    read.side.parts.map((part) => selectPart(dialect, read, part, index, columns)),
+    read.side.parts.flatMap((part) => {
+      if (!countsRepeatedApart(read)) return selectPart(dialect, read, part, index, columns);
+      const sums = read.sums.filter((name) => name !== 'repeat_customer_count');
+      const repeated = selectRepeated(dialect, read, part, index, columns);
+      if (sums.length === 0) return repeated;
+      return [selectPart(dialect, { ...read, sums }, part, index, columns), repeated];
+    }),
   );
   return join(selects, ' union all ');
+}
+
+/** Whether the rows of `readsStatement` are already what their sums would be. */
+export const hasOneRowPerGroup = ([read, another]: readonly Read[]): boolean =>
+  read?.side.parts.length === 1 && another === undefined && !countsRepeatedApart(read);
+
+/** No aggregate counts customers with several purchases: a select of its own groups by customers too. */
+const countsRepeatedApart = ({ side: { dimensions }, sums }: Read): boolean =>
+  sums.includes('repeat_customer_count') &&
+  !dimensions.some(({ isCustomer }) => isCustomer === true);
+
+function selectRepeated(
+  { customer, count, wide }: Dialect,
+  { side: { dimensions } }: Read,
+  part: Part,
+  index: number,
+  columns: Columns,
+): Sql {
+  const { keys, named, matched, rest } = keysOf(dimensions, part, columns);
+  const groups = keys.map((_, each) => raw(`d${each}`));
+  const sums = columns.sums.map((name) => {
+    const value = name === 'repeat_customer_count' ? count : wide(sql`null`);
+    return sql`${value} as ${raw(name)}`;
+  });
+  return sql`
+    select ${join([raw(`${index} as side`), ...matched, ...rest, ...sums])}
+    from (
+      select ${join([...named, raw('1 as one')])}
+      from ${part.purchases} where ${part.condition}
+      group by ${join([...groups, raw(customer)])} having ${count} > 1
+    ) as repeated
+    ${groups.length === 0 ? empty : sql`group by ${join(groups)}`}`;
+}
+
+/** The columns of dimensions: keys of a group, the values by which rows are matched, and those that a read lacks. */
+function keysOf(dimensions: readonly DimensionSql[], part: Part, columns: Columns) {
+  const keys = dimensions.map(({ key }) => (key === 'isFirst' ? isFirstOf(part) : key));
+  return {
+    keys,
+    named: keys.map((key, each) => sql`${key} as ${raw(`d${each}`)}`),
+    matched: dimensions.map(({ match }, each) => {
+      const key = raw(`d${each}`);
+      return sql`${match?.(key) ?? key} as ${key}`;
+    }),
+    rest: Array.from(
+      { length: columns.dimensions - keys.length },
+      (_, each) => sql`null as ${raw(`d${keys.length + each}`)}`,
+    ),
+  };
 }
 
 function selectPart(
@@ -114,7 +183,7 @@ function selectPart(
   index: number,
   columns: Columns,
 ): Sql {
-  const keys = dimensions.map(({ key }) => (key === 'isFirst' ? isFirstOf(part) : key));
+  const { keys, named, matched, rest } = keysOf(dimensions, part, columns);
   const isOfAll = keys.length === 0;
   const sources = columns.sums.map((name): Sql => {
     if (!sums.includes(name)) return dialect.wide(sql`null`);
@@ -125,25 +194,16 @@ function selectPart(
   });
   const values = columns.sums.map((name, each) => sql`${sources[each]} as ${raw(name)}`);
   const position = raw(`${index} as side`);
-  const rest = Array.from(
-    { length: columns.dimensions - keys.length },
-    (_, each) => sql`null as ${raw(`d${keys.length + each}`)}`,
-  );
   const doesNotRead = isOfAll && part.allCustomers !== undefined && sums.length === 1;
   if (doesNotRead && sums[0] === 'customer_count') {
     return sql`select ${join([position, ...rest, ...values])}`;
   }
-  const named = keys.map((key, each) => sql`${key} as ${raw(`d${each}`)}`);
   const groups = raw(isOfAll ? '' : `group by ${keys.map((_, each) => `d${each}`).join(', ')}`);
   const rows = sql`from ${part.purchases} where ${part.condition} ${groups}`;
   const isCorrection = part.corrected !== undefined && sums.includes('customer_count');
   if (!isCorrection && !dimensions.some(({ match }) => match !== undefined)) {
     return sql`select ${join([position, ...named, ...rest, ...values])} ${rows}`;
   }
-  const matched = dimensions.map(({ match }, each) => {
-    const key = raw(`d${each}`);
-    return sql`${match?.(key) ?? key} as ${key}`;
-  });
   const shown = [position, ...matched, ...rest, ...columns.sums.map((name) => raw(name))];
   const grouped = isCorrection
     ? correctedSums(dialect, part, named, { sums, columns })
@@ -203,6 +263,9 @@ function sumOf(
   dimensions: readonly DimensionSql[],
   name: SumName,
 ): Sql {
+  if (isQuantile(name)) {
+    return dialect.quantile(raw('purchase_value_in_cents'), quantileTenths[name]);
+  }
   if (isAmount(name)) return sql`coalesce(${centsOf(dialect, part, name)}, 0)`;
   switch (name) {
     case 'purchase_count':
@@ -217,6 +280,8 @@ function sumOf(
       const areOfOne = dimensions.some(({ isCustomer }) => isCustomer === true);
       return areOfOne ? sql`1` : customersOf(dialect, part, null);
     }
+    case 'repeat_customer_count':
+      return sql`case when ${countOf(dialect, part)} > 1 then 1 else 0 end`;
   }
 }
 
@@ -235,85 +300,4 @@ export function customersOf({ customer }: Dialect, part: Part, condition: Sql | 
   const key =
     condition === null ? raw(customer) : sql`case when ${condition} then ${raw(customer)} end`;
   return part.countCustomers?.(condition) ?? sql`count(distinct ${key})`;
-}
-
-export type Order = {
-  /** A measure, or the position of a dimension. */
-  readonly by: ReportMeasure | number;
-  readonly isDescending: boolean;
-};
-
-/**
- * Selects the dimensions as rows show them, and the sums of each side, of the first combinations that have
- * purchases: in this order, then in that of the dimensions. All reads have the same dimensions and sums.
- */
-export function orderedStatement(
-  dialect: Dialect,
-  reads: readonly Read[],
-  orders: readonly Order[] | null,
-  limit: number,
-): Sql {
-  const columns = columnsOf(reads).sums;
-  const dimensions = reads[0]?.side.dimensions ?? [];
-  const keys = dimensions.map((_, each) => raw(`d${each}`));
-  // The rows of a single part are already what their sums would be.
-  const areSums = reads.length === 1 && reads[0]?.side.parts.length === 1;
-  const ofSides = reads.flatMap((_, side) =>
-    columns.map((column) => {
-      const wide = (value: string) => dialect.wide(raw(value));
-      const ofSide = sql`case when side = ${raw(String(side))} then ${wide(column)} else ${wide('0')} end`;
-      const sum = areSums ? raw(column) : sql`sum(${ofSide})`;
-      return sql`${sum} as ${raw(columnOfSide(column, side))}`;
-    }),
-  );
-  const counted = reads.map((_, side) => `${columnOfSide('purchase_count', side)} > 0`);
-  const shown = dimensions.map(({ shown }, each) => {
-    const value = raw(`report.d${each}`);
-    return shown === undefined ? { join: empty, value } : shown(value);
-  });
-  const values = shown.map(({ value }) => value);
-  const sums = reads.flatMap((_, side) => columns.map((column) => raw(columnOfSide(column, side))));
-  const groups = areSums || keys.length === 0 ? empty : sql`group by ${join(keys)}`;
-  return sql`
-    select ${join([...values, ...sums])}
-    from (
-      select * from (
-        select ${join([...keys, ...ofSides])}
-        from (${readsStatement(dialect, reads)}) as part ${groups}
-      ) as summed
-      where ${raw(counted.join(' or '))}
-    ) as report
-    ${join([empty, ...shown.map(({ join }) => join)], ' ')}
-    ${orderBy(dialect, orders, dimensions, values)}
-    limit ${raw(String(limit))}`;
-}
-
-const columnOfSide = (column: string, side: number): string => `${column}_${side}`;
-
-function orderBy(
-  dialect: Dialect,
-  orders: readonly Order[] | null,
-  dimensions: readonly DimensionSql[],
-  values: readonly Sql[],
-): Sql {
-  if (orders === null || values.length === 0) return empty;
-  const ordered = values.map((value, each) =>
-    dimensions[each]?.isText === true ? dialect.inByteOrder(value) : value,
-  );
-  const first = orders.map(({ by, isDescending }) => {
-    const value = typeof by === 'number' ? (ordered[by] as Sql) : measureOf(dialect, by);
-    return sql`${value} ${raw(isDescending ? 'desc' : 'asc')} nulls last`;
-  });
-  return sql`order by ${join([...first, ...ordered.map((value) => sql`${value} asc nulls last`)])}`;
-}
-
-function measureOf({ quotient, wide }: Dialect, measure: ReportMeasure): Sql {
-  if (measure !== 'average_ticket_in_cents') return raw(columnOfSide(measure, 0));
-  const revenue = raw(columnOfSide('revenue_in_cents', 0));
-  const count = wide(raw(columnOfSide('purchase_count', 0)));
-  const rounded = quotient(
-    sql`(${wide(raw('2'))} * abs(${revenue}) + ${count})`,
-    sql`(${wide(raw('2'))} * greatest(${count}, ${wide(raw('1'))}))`,
-  );
-  return sql`(case when ${revenue} < 0 then -1 else 1 end * ${rounded})`;
 }

@@ -57,7 +57,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'The time zone of periods, such as `America/Sao_Paulo`. It is an IANA name. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
   week_start: 'The first day of weeks. Without it, Monday. An addition.',
   measures:
-    'Sums and counts. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
+    'Sums and counts; `repeat_customer_count` counts customers with at least two purchases in the row, and `median_value_in_cents` and `p90_value_in_cents` are the smallest value that at least half, or nine tenths, of the purchases do not exceed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
     'A measure or dimension, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
   periods:

@@ -30,7 +30,9 @@ export function readParameters<Schema extends z.ZodType>(
   const problem =
     [given[param]].flat().includes('') && isOptional(schema, values, param)
       ? 'is empty: give it a value or leave the parameter out'
-      : (issue?.message ?? 'is not valid');
+      : issue?.code === 'invalid_type' && given[param] === undefined
+        ? 'is required'
+        : (issue?.message ?? 'is not valid');
   throw new ApiError('validation_error', `${param} ${problem}.`, { param });
 }
 

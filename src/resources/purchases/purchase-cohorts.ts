@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type CohortTotal, type CohortTotals, cohortTotals } from '../../domain/cohort-totals.ts';
 import { formatInstant } from '../../domain/instant.ts';
 import { endOfPeriodAt, TooManyPeriodsError } from '../../domain/period.ts';
 import { cohortIntervals, maxCohorts, TooManyCohortsError } from '../../domain/purchase-report.ts';
@@ -21,6 +22,22 @@ const cohortPeriodSchema = z.object({
   is_complete: z.boolean().meta({ description: 'Whether the period is over.' }),
 });
 
+const totalFields = {
+  customer_count: count().meta({ description: 'Customers of these cohorts.' }),
+  periods: z
+    .array(
+      z.object({
+        cohort_customer_count: count().meta({
+          description: 'Customers of the cohorts for which this period is over.',
+        }),
+        customer_count: count().meta({ description: 'Those who bought in this period.' }),
+        purchase_count: count(),
+        revenue_in_cents: sum(),
+      }),
+    )
+    .meta({ description: 'Each counts the cohorts for which the period is over.' }),
+};
+
 const cohortsSchema = named(
   'PurchaseCohorts',
   z.object({
@@ -30,6 +47,12 @@ const cohortsSchema = named(
     group_by: z.string().nullable(),
     currency,
     mixed_currencies,
+    totals: z.object({
+      ...totalFields,
+      groups: z
+        .array(z.object({ key: z.string().nullable(), ...totalFields }))
+        .meta({ description: 'With `group_by`, in the order of `key`; null is last.' }),
+    }),
     rows: z.array(
       z.object({
         cohort: dateTime().meta({ description: 'The first instant of the period.' }),
@@ -84,7 +107,8 @@ export const purchaseCohorts: ResourceRoutes = () => [
     description:
       'Whether customers come back. Filters other than `status` select first purchases only. ' +
       'Retention is the `customer_count` of a period divided by that of its cohort. Periods with ' +
-      '`is_complete: false` are not over. Customers of periods do not add up, because one may buy in several.',
+      '`is_complete: false` are not over. Customers of periods do not add up, because one may buy in several. ' +
+      'A period of `totals` counts the cohorts for which it is over.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseCohortsParameters,
@@ -115,6 +139,7 @@ export const purchaseCohorts: ResourceRoutes = () => [
           group_by: groupBy ?? null,
           currency: result.currency,
           mixed_currencies: result.mixedCurrencies,
+          totals: totalsOf(cohortTotals(result.cohorts, groupBy !== undefined)),
           rows: result.cohorts.map(({ startsAt, key, customerCount, periods }) => ({
             cohort: formatInstant(startsAt),
             key,
@@ -131,6 +156,21 @@ export const purchaseCohorts: ResourceRoutes = () => [
     },
   }),
 ];
+
+const totalsOf = ({ groups, ...all }: CohortTotals) => ({
+  ...totalFieldsOf(all),
+  groups: groups.map(({ key, ...total }) => ({ key, ...totalFieldsOf(total) })),
+});
+
+const totalFieldsOf = ({ customerCount, periods }: CohortTotal) => ({
+  customer_count: customerCount,
+  periods: periods.map((period) => ({
+    cohort_customer_count: period.cohortCustomerCount,
+    customer_count: period.customerCount,
+    purchase_count: period.purchaseCount,
+    revenue_in_cents: period.revenueInCents,
+  })),
+});
 
 const tooMany = (groupBy: string | undefined): ApiError => {
   const param = groupBy === undefined ? 'interval' : 'group_by';

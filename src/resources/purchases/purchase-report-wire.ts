@@ -20,6 +20,11 @@ import { amountsSchema, currencyColumns, totalsSchema } from './purchase-totals.
 
 const { currency, mixed_currencies } = totalsSchema;
 
+const quantile = (share: string) =>
+  integer().meta({
+    description: `The smallest value that at least ${share} of these purchases do not exceed; 0 without purchases.`,
+  });
+
 const measureSchemas: Readonly<Record<ReportMeasure, z.ZodType<bigint>>> = {
   purchase_count: amountsSchema.purchase_count,
   revenue_in_cents: amountsSchema.revenue_in_cents,
@@ -32,6 +37,11 @@ const measureSchemas: Readonly<Record<ReportMeasure, z.ZodType<bigint>>> = {
   returning_customer_count: sum().meta({
     description: 'Distinct customers that have a later purchase among these.',
   }),
+  repeat_customer_count: sum().meta({
+    description: 'Distinct customers that have at least two purchases among these.',
+  }),
+  median_value_in_cents: quantile('half'),
+  p90_value_in_cents: quantile('nine tenths'),
   subtotal_amount_in_cents: sum(),
   total_amount_in_cents: sum(),
   discount_in_cents: sum(),

@@ -123,12 +123,13 @@ function refusalOf(error: unknown, { groupBy, measures }: PurchaseReportQuery): 
     );
   }
   if (error instanceof TooManyGroupsError) {
-    const remedy = measures.includes('customer_count')
-      ? 'leave out customer_count'
-      : 'choose fewer dimensions';
+    const held = measures.filter((name) =>
+      /^((repeat_)?customer_count|(median|p90)_value_in_cents)$/.test(name),
+    );
+    const remedy = held.length > 0 ? `leave out ${held.join(' and ')}` : 'choose fewer dimensions';
     return invalid(
-      'group_by',
-      `may have ${error.count} groups and customers of groups, more than ${error.max}: ${remedy}, or ` +
+      groupBy.length === 0 ? 'measures' : 'group_by',
+      `may have ${error.count} groups, customers and values of groups, more than ${error.max}: ${remedy}, or ` +
         'choose later created_since and earlier created_until',
     );
   }

@@ -35,6 +35,8 @@ export const dialect: Dialect = {
   count: raw('count(*)'),
   wide: (integer) => sql`${integer}::hugeint`,
   sum: (column) => sql`sum(${column})`,
+  // A decimal fraction is exact; a float is not.
+  quantile: (column, tenths) => sql`quantile_disc(${column}, ${raw(`0.${tenths}`)})`,
   quotient: (dividend, divisor) => sql`(${dividend} // ${divisor})`,
   inByteOrder: (text) => text,
 };

@@ -7,6 +7,7 @@ import {
 } from '../../../domain/purchase-report.ts';
 import { customerDictionary, labelDictionary } from '../../../purchase-store/format/layout.ts';
 import type { SideQuery } from '../../report/source.ts';
+import { isQuantile } from '../../report/statement.ts';
 import { type Generation, purchasesWithin, timeBounds } from '../serving/generation.ts';
 
 /** The most groups that matching purchases can have. */
@@ -33,7 +34,7 @@ export function groupsOf(
 
 /**
  * Throws TooManyGroupsError if the report can have too many groups in memory. A customer who is counted in a
- * group is one too.
+ * group is one too, and each value of a quantile.
  */
 export function requireFewGroups(
   generation: Generation,
@@ -42,8 +43,11 @@ export function requireFewGroups(
 ): void {
   const { summary } = generation;
   const purchases = purchasesWithin(summary, timeBounds(summary, filters));
-  if (dimensions.length === 0 || purchases <= max) return;
-  const isOfCustomers = sums.includes('customer_count') && !dimensions.includes('customer');
+  if (purchases <= max) return;
+  if (sums.some(isQuantile)) throw new TooManyGroupsError(Math.round(purchases), max);
+  if (dimensions.length === 0) return;
+  const countsCustomers = sums.includes('customer_count') || sums.includes('repeat_customer_count');
+  const isOfCustomers = countsCustomers && !dimensions.includes('customer');
   const keys = isOfCustomers ? [...dimensions, 'customer' as const] : dimensions;
   const count = Math.min(purchases, groupsOf(generation, keys, filters));
   if (count > max) throw new TooManyGroupsError(Math.round(count), max);

@@ -11,10 +11,12 @@ import type { Generation } from '../serving/generation.ts';
 export type Needs = {
   /** Sums that are not those of the changes and of the base. */
   readonly customers: boolean;
-  /** Columns that superseded rows lack. */
-  readonly amounts: boolean;
+  /** Sums that only present rows tell: of columns that superseded rows lack, or that changes cannot correct. */
+  readonly presentRows: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
+  /** Quantiles, of which those of several parts do not tell that of all. */
+  readonly quantiles?: boolean;
   /** The most groups in which customers are counted. */
   readonly groups: number;
   /** The groups are periods alone. */
@@ -40,7 +42,8 @@ export type Conditions = {
 /**
  * The current purchases as parts. If sums add up, these are the base and the changes, which are rows with a sign; in
  * periods, where the base counts customers quickly, the changes correct their numbers. Otherwise customers need the
- * present rows as one part; if the base tells their first purchases, those of customers with changes are another part.
+ * present rows as one part; if the base tells their first purchases, those of customers with changes are another part,
+ * unless quantiles are read too.
  */
 export function purchaseParts(
   generation: Generation,
@@ -80,18 +83,18 @@ export function purchaseParts(
     condition: sql`sign <> 0 and ${matching}`,
     isSigned: true,
   };
-  if (!needs.customers && !needs.amounts) {
+  if (!needs.customers && !needs.presentRows) {
     return needs.ofCustomers === true
       ? [{ purchases: sql`${signedRows} as purchase`, condition: matching, isSigned: true }]
       : [ofBase, changes];
   }
-  if (!needs.firsts && !needs.amounts && needs.periods !== undefined && previous !== null) {
+  if (!needs.firsts && !needs.presentRows && needs.periods !== undefined && previous !== null) {
     const corrected = { purchases: sql`${base} as purchase`, condition: matching };
     return [ofBase, { ...changes, corrected }];
   }
   const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
   const added = sql`select ${columns} from ${change} where sign > 0`;
-  if (!needs.firsts || previous === null) {
+  if (!needs.firsts || previous === null || needs.quantiles === true) {
     const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
     const ofAll = {
       ...counts,

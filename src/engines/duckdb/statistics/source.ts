@@ -12,7 +12,15 @@ import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import type { CohortSource } from '../../report/cohorts.ts';
 import { dimensionOf, needsFirsts } from '../../report/dimensions.ts';
 import type { ReportSource, SideQuery } from '../../report/source.ts';
-import { addsUp, isAmount, readsStatement, type Side, sumsOf } from '../../report/statement.ts';
+import {
+  addsUp,
+  isAmount,
+  isQuantile,
+  readsStatement,
+  type Side,
+  type SumName,
+  sumsOf,
+} from '../../report/statement.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Reading } from '../query-context.ts';
 import { timeBounds } from '../serving/generation.ts';
@@ -68,7 +76,7 @@ async function cohortPurchases(
   );
   // Each cohort has a group for each later period.
   const groups = cohorts * groupsOf(generation, [interval], { createdSince });
-  const needs = { firsts: true, customers: true, amounts: false, groups };
+  const needs = { firsts: true, customers: true, presentRows: false, groups };
   const parts =
     counted === null || matching === null || isWon === null
       ? []
@@ -86,6 +94,9 @@ async function cohortPurchases(
   };
 }
 
+const needsPresentRows = (name: SumName): boolean =>
+  isAmount(name) || isQuantile(name) || name === 'repeat_customer_count';
+
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { connection, generation, context } = reading;
   const { filters, only } = side;
@@ -100,7 +111,8 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const needs = {
     firsts,
     customers: firsts || side.sums.some((name) => !addsUp(name)),
-    amounts: side.sums.some(isAmount),
+    presentRows: side.sums.some(needsPresentRows),
+    quantiles: side.sums.some(isQuantile),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
     ofCustomers: side.dimensions.includes('customer'),

@@ -133,3 +133,20 @@ create function oracle.average(cents numeric, purchases bigint) returns numeric
 language sql immutable return
   case when purchases = 0 then 0
   else sign(cents) * div(2 * abs(cents) + purchases, 2 * purchases) end;
+
+-- How many of these customers are there at least twice.
+create function oracle.repeated(customers bigint[]) returns bigint
+language sql immutable begin atomic
+  select count(*) from (
+    select from unnest(customers) as customer group by customer having count(*) > 1
+  ) as repeated;
+end;
+
+-- The smallest value that at least so many tenths of the values do not exceed; 0 without any.
+create function oracle.quantile(cents bigint[], tenths integer) returns bigint
+language sql immutable begin atomic
+  select coalesce(min(value), 0) from (
+    select value, count(*) over (order by value) as not_above from unnest(cents) as value
+  ) as counted
+  where 10 * not_above >= tenths * cardinality(cents);
+end;

@@ -16,6 +16,22 @@ export const firstPurchases = (asked: Asked): Sql => sql`
   where organization_id = ${asked.organization} and ${isCounted(asked)}
   order by customer_id, created_at, id`;
 
+/** Fields of cohorts together, for which a period counts if it is over. */
+const total = (isOfGroup: Sql): Sql => sql`
+  'customer_count', (select coalesce(sum(customers), 0) from cohorts where ${isOfGroup}),
+  'periods', (
+    select coalesce(json_agg(
+      json_build_object(
+        'cohort_customer_count', size, 'customer_count', customers,
+        'purchase_count', purchases, 'revenue_in_cents', cents
+      ) order by number
+    ), '[]')
+    from (
+      select number, sum(size) as size, sum(customers) as customers, sum(purchases) as purchases, sum(cents) as cents
+      from cells where is_complete and ${isOfGroup} group by number
+    ) as total
+  )`;
+
 /** Null if there are too many cohorts. */
 export function cohorts(asked: Asked): Sql {
   const {
@@ -46,10 +62,29 @@ export function cohorts(asked: Asked): Sql {
       select cohort, key, age, count(distinct customer_id) as customers, count(*) as purchases,
         sum(purchase_value_in_cents) as cents
       from bought group by cohort, key, age
+    ),
+    cells as (
+      select cohorts.cohort, cohorts.key, number, cohorts.customers as size,
+        coalesce(counted.customers, 0) as customers, coalesce(purchases, 0) as purchases,
+        coalesce(cents, 0) as cents,
+        cohorts.cohort + number < oracle.period(${instant(asked.asOf)}, ${calendar}) as is_complete
+      from cohorts
+      cross join lateral generate_series(0, least(present, ${periods}::integer - 1)) as number
+      left join counted on age = number and counted.cohort = cohorts.cohort
+        and counted.key is not distinct from cohorts.key
     )
     select case when (select count(*) from cohorts) > 120 then null else json_build_object(
       'object', 'purchase_cohorts', 'interval', ${interval}::text, 'timezone', ${timezone}::text,
       'group_by', ${groupBy ?? null}::text, ${currencies},
+      'totals', json_build_object(
+        ${total(sql`true`)},
+        'groups', (
+          select coalesce(json_agg(json_build_object(
+            'key', shown, ${total(sql`key is not distinct from shown`)}
+          ) order by shown collate "C" nulls last), '[]')
+          from (select distinct key as shown from cohorts where ${groupBy !== undefined}) as every_key
+        )
+      ),
       'rows', (
         select coalesce(json_agg(
           json_build_object(
@@ -58,14 +93,12 @@ export function cohorts(asked: Asked): Sql {
             'periods', (
               select json_agg(
                 json_build_object(
-                  'customer_count', coalesce(counted.customers, 0),
-                  'purchase_count', coalesce(purchases, 0), 'revenue_in_cents', coalesce(cents, 0),
-                  'is_complete', cohorts.cohort + number < oracle.period(${instant(asked.asOf)}, ${calendar})
+                  'customer_count', cells.customers, 'purchase_count', purchases,
+                  'revenue_in_cents', cents, 'is_complete', is_complete
                 ) order by number
               )
-              from generate_series(0, least(present, ${periods}::integer - 1)) as number
-              left join counted on age = number and counted.cohort = cohorts.cohort
-                and counted.key is not distinct from cohorts.key
+              from cells
+              where cells.cohort = cohorts.cohort and cells.key is not distinct from cohorts.key
             )
           ) order by cohort, key collate "C" nulls last
         ), '[]')

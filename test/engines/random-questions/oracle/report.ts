@@ -36,6 +36,12 @@ function measureOf(name: string, side: number): Sql {
       return sql`count(*) filter (where side = ${raw(String(side))} and is_first)`;
     case 'returning_customer_count':
       return sql`count(distinct customer_id) filter (where side = ${raw(String(side))} and not is_first)`;
+    case 'repeat_customer_count':
+      return sql`oracle.repeated(array_agg(customer_id) ${ofSide})`;
+    case 'median_value_in_cents':
+      return sql`oracle.quantile(array_agg(purchase_value_in_cents) ${ofSide}, 5)`;
+    case 'p90_value_in_cents':
+      return sql`oracle.quantile(array_agg(purchase_value_in_cents) ${ofSide}, 9)`;
     default:
       return sql`coalesce(sum(${raw(name)}) ${ofSide}, 0)`;
   }
