@@ -2,6 +2,8 @@
 export type HttpQuestion = {
   /** Below /v1. */
   readonly path: string;
+  /** The range ends with the present, as that of a dashboard, instead of the end of the demo data. */
+  readonly endsNow?: true;
   /** How many days before the end of the demo data a range begins; all purchases if undefined. */
   readonly days?: number;
 };
@@ -54,8 +56,8 @@ export const httpQuestions: Readonly<Record<string, HttpQuestion>> = {
 };
 
 export const listQuestions: Readonly<Record<string, HttpQuestion>> = {
-  'first page of 30 days': { path: '/purchases?limit=25', days: 30 },
-  'first page, paid, until a bound': { path: '/purchases?limit=25&status=paid' },
+  'first page of 30 days': { path: '/purchases?limit=25', days: 30, endsNow: true },
+  'first page, paid, until a bound': { path: '/purchases?limit=25&status=paid', endsNow: true },
 };
 
 /** Demo data end on 1 January 2026. */
@@ -65,13 +67,13 @@ const dayMs = 86_400_000;
 /** Returns paths with bounds in milliseconds that no earlier one had, so that no cache has the response. */
 export function createPaths(): (question: HttpQuestion) => string {
   let asked = 0;
-  return ({ path, days }) => {
+  return ({ path, days, endsNow }) => {
     asked += 1;
-    const until = new Date(end + asked).toISOString();
+    const until = endsNow ? Date.now() + dayMs + asked : end + asked;
     const since =
       days === undefined
         ? ''
         : `&created_since=${new Date(end - days * dayMs - asked).toISOString()}`;
-    return `/v1${path}${since}&created_until=${until}`;
+    return `/v1${path}${since}&created_until=${new Date(until).toISOString()}`;
   };
 }

@@ -157,16 +157,17 @@ async function measureApplying(scope: Scope, service: RunningService, seed: numb
     let asked = 0;
     const endsAt = performance.now() + applyingMs;
     for (; performance.now() < endsAt; asked += 1) {
-      await service.get(pathOf({ path: '/stats?status=paid' }), shop);
+      await service.get(pathOf({ path: '/purchases/stats?status=paid' }), shop);
       await sleep(applyingEveryMs, undefined, { signal: scope.signal });
     }
     const after = read();
     const of = (name: keyof typeof before) => after[name] - before[name];
     return { api: of('api'), worker: of('worker'), changes: of('changes'), asked };
   };
-  const without = await measure(() => 0);
   const rate = { changesPerSecond: 100, seed };
   const applied = await withChanges(scope, service, rate, measure);
+  // With the same delta.
+  const without = await measure(() => 0);
   const more = (name: 'api' | 'worker') =>
     (applied[name] - (without[name] * applied.asked) / without.asked) / applied.changes;
   return {

@@ -54,7 +54,7 @@ describe.runIf(hasBrowser)('a browser', { tags: ['slow'] }, () => {
       const list = await api.get(`/v1/${folder}?limit=1`, fullShop.secret);
       const [{ html_url: url }] = list.json().data;
       const { page } = await show(`/app${new URL(url).pathname}`);
-      expect(await page.locator('h1').textContent()).toContain(`${hostile} name`);
+      await page.locator('h1', { hasText: `${hostile} name` }).waitFor();
       expect(await page.title()).toBe(`${hostile} name`);
       // Without the logo.
       expect(await page.locator('main img').count()).toBe(0);
