@@ -52,6 +52,12 @@ export const httpQuestions: Readonly<Record<string, HttpQuestion>> = {
   'customers who bought twice, not for ninety days': {
     path: '/customers?total_orders_min=2&total_orders_max=2&last_purchase_until=2025-10-03T00:00:00Z',
   },
+  'median by campaign': {
+    path: '/purchases/report?measures=median_value_in_cents&group_by=utm_campaign',
+  },
+  'repeat customers by campaign': {
+    path: '/purchases/report?measures=repeat_customer_count&group_by=utm_campaign',
+  },
   'monthly cohorts, paid, a year': { path: '/purchases/cohorts?status=paid', days: 365 },
 };
 
