@@ -9,10 +9,10 @@ import type { Shortcuts } from './shortcuts.ts';
  * processor time instead of 170.
  */
 export const listed = (
-  values: readonly (bigint | number | string)[],
-  type: 'bigint' | 'integer' | 'varchar',
+  values: readonly (bigint | string)[],
+  type: 'bigint' | 'varchar',
   { maxConstants }: Pick<Shortcuts, 'maxConstants'>,
 ): Sql =>
   values.length <= maxConstants
-    ? join(values.map((value) => sql`${value}::${raw(type)}`))
+    ? join(values)
     : sql`select unnest(${listValue([...values])}::${raw(type)}[])`;

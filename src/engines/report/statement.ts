@@ -216,11 +216,13 @@ function selectPart(
  * purchases there now, less those who had some before. Their other purchases there tell this.
  */
 function correctedSums(
-  { customer, wide }: Dialect,
-  { purchases, condition, corrected }: Part,
+  dialect: Dialect,
+  part: Part,
   named: readonly Sql[],
   { sums, columns }: { readonly sums: readonly SumName[]; readonly columns: Columns },
 ): Sql {
+  const { customer, wide } = dialect;
+  const { purchases, condition, corrected } = part;
   const keys = join([...named.map((_, each) => raw(`d${each}`)), raw(customer)]);
   const groups = join(named.map((_, each) => raw(`d${each}`)));
   const own = join([...named, raw(customer)]);
@@ -239,10 +241,10 @@ function correctedSums(
   });
   return sql`
     select ${groups}, ${join(values)} from (
-      select ${keys}, sum(was) as before, sum(was + sign) as after, sum(sign) as count, sum(cents) as cents
+      select ${keys}, sum(was) as before, sum(was + sign) as after,
+        ${countOf(dialect, part)} as count, ${centsOf(dialect, part, 'purchase_value_in_cents')} as cents
       from (
-        select ${own}, 0 as was, sign, sign * ${wide(raw('purchase_value_in_cents'))} as cents
-        from ${purchases} where ${condition}
+        select ${own}, 0 as was, sign, purchase_value_in_cents from ${purchases} where ${condition}
         union all
         select ${keys}, 1, 0, 0 from (
           select ${own} from ${corrected?.purchases} where ${corrected?.condition}
