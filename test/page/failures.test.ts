@@ -1,8 +1,7 @@
 import type { Page, Route } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { hasBrowser } from './browser.ts';
-import { test as it, january, paidJanuary } from './opened-page.ts';
+import { addGrowingShop, test as it, january, paidJanuary } from './opened-page.ts';
 
 const banner = (page: Page) => page.locator('.banner');
 const ranking = (page: Page) => page.locator('#ranking tbody tr');
@@ -78,15 +77,15 @@ describe.runIf(hasBrowser)('a panel of the page', { tags: ['slow'] }, () => {
   ] as const)(
     'that is later than the totals offers newer data: %s',
     async ([, pattern], { open, database: { pool }, worker }) => {
-      const organizationId = await addOrganization(pool);
-      const customer_id = await addCustomer(pool, organizationId);
-      const values = { customer_id, created_at: '2026-01-10T12:00:00Z', payment_status: 'paid' };
-      await addPurchase(pool, organizationId, values);
-      const { secret } = await addKey(pool, organizationId);
+      const { secret, add } = await addGrowingShop(pool, {
+        created_at: '2026-01-10T12:00:00Z',
+        payment_status: 'paid',
+      });
+      await add();
       await worker.syncAll();
       const { page, enter } = await open(`${paidJanuary}&split=groups`);
       const change = async (route: Route) => {
-        await addPurchase(pool, organizationId, values);
+        await add();
         await worker.syncAll();
         await route.continue();
       };
@@ -102,15 +101,11 @@ describe.runIf(hasBrowser)('a panel of the page', { tags: ['slow'] }, () => {
     database: { pool },
     worker,
   }) => {
-    const organizationId = await addOrganization(pool);
-    const customer_id = await addCustomer(pool, organizationId);
-    const add = () =>
-      addPurchase(pool, organizationId, {
-        ...{ customer_id, created_at: '2026-01-10T12:00:00Z', currency: 'BRL' },
-        ...{ payment_status: 'paid', utm_source: 'google' },
-      });
+    const { secret, add } = await addGrowingShop(pool, {
+      ...{ created_at: '2026-01-10T12:00:00Z', currency: 'BRL' },
+      ...{ payment_status: 'paid', utm_source: 'google' },
+    });
     await add();
-    const { secret } = await addKey(pool, organizationId);
     await worker.syncAll();
     const { page, enter, loaded } = await open(paidJanuary);
     await enter(secret);

@@ -45,6 +45,18 @@ type OpenPage = (
   options?: BrowserContextOptions & { readonly origin?: string },
 ) => Promise<OpenedPage>;
 
+/** A new shop, which adds purchases with these values. */
+export async function addGrowingShop(
+  pool: Parameters<typeof addOrganization>[0],
+  values: Readonly<Record<string, string>>,
+) {
+  const organizationId = await addOrganization(pool);
+  const customer_id = await addCustomer(pool, organizationId);
+  const add = () => addPurchase(pool, organizationId, { customer_id, ...values });
+  const { secret } = await addKey(pool, organizationId);
+  return { secret, add };
+}
+
 /** The day after the last purchase of the shop. */
 const now = '2026-01-28T12:00:00Z';
 

@@ -2,9 +2,9 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { addRow } from '../support/rows.ts';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { hasBrowser, violationsOf } from './browser.ts';
-import { test as base, january } from './opened-page.ts';
+import { addGrowingShop, test as base, january } from './opened-page.ts';
 
 const statuses = ['paid', 'paid', 'pending', 'authorized', 'abandoned', 'refunded', 'voided'];
 
@@ -248,14 +248,11 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
     database: { pool },
     worker,
   }) => {
-    const organizationId = await addOrganization(pool);
-    const customer_id = await addCustomer(pool, organizationId);
-    const add = () =>
-      addPurchase(pool, organizationId, {
-        ...{ customer_id, created_at: '2026-01-10T12:00:00Z', payment_status: 'paid' },
-      });
+    const { secret, add } = await addGrowingShop(pool, {
+      created_at: '2026-01-10T12:00:00Z',
+      payment_status: 'paid',
+    });
     for (let count = 0; count < 15; count += 1) await add();
-    const { secret } = await addKey(pool, organizationId);
     await worker.syncAll();
     const { page, context, enter } = await open(january);
     await enter(secret);
