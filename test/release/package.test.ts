@@ -47,7 +47,7 @@ describe('the package that npm pack makes', () => {
     const documents = /(^|\/)\w+\.md$/;
     const unexpected = files.filter(
       (path) =>
-        /\.(tsx?|tsbuildinfo|env)$|(^|\/)\.env$/.test(path) ||
+        /\.tsbuildinfo$|(^|\/)\.env$|^(src|sync)\/.*\.tsx?$/.test(path) ||
         (/^(test|bench|data|sync)\//.test(path) && !documents.test(path)),
     );
     expect(unexpected).toEqual([]);
