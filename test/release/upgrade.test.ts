@@ -39,7 +39,7 @@ type Api = { readonly url: string; readonly program: Program };
 
 /**
  * A client behind a proxy: a request that an API refuses to accept goes to the next one. Each request follows a new
- * purchase, and asks for data that are not before those of the last response.
+ * purchase, and asks for data that are not before the last ones.
  */
 class Client {
   readonly apis: Api[] = [];
@@ -93,14 +93,16 @@ class Client {
   }
 
   async #ask(path: string): Promise<void> {
+    // The instant of customers is that of Postgres, which purchases reach only while a worker runs.
+    const hasInstant = path.startsWith('/v1/purchases');
     const headers = {
       authorization: `Bearer ${this.#secret}`,
-      ...(path.startsWith('/v1/purchases') && this.#asOf && { 'x-min-data-as-of': this.#asOf }),
+      ...(hasInstant && this.#asOf && { 'x-min-data-as-of': this.#asOf }),
     };
     const response = await this.#send(path, headers);
     const body = (await response.json()) as { purchase_count?: number };
     expect(response.status, `${path} ${JSON.stringify(body)}`).toBe(200);
-    this.#asOf = response.headers.get('x-data-as-of') ?? this.#asOf;
+    if (hasInstant) this.#asOf = response.headers.get('x-data-as-of') ?? '';
     if (body.purchase_count !== undefined) {
       expect(body.purchase_count).toBeGreaterThanOrEqual(this.#purchases);
       this.#purchases = body.purchase_count;
