@@ -82,7 +82,7 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
         expect(code, output).toBe(0);
         return output;
       };
-      expect(await status()).toMatch(/^No worker is running/);
+      expect(await status()).toMatch(/^No worker runs/);
       expect(existsSync(join(directory, 'purchases'))).toBe(false);
 
       const worker = program('sync/main.ts', ['run']);
