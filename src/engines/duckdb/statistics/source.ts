@@ -94,8 +94,8 @@ async function cohortPurchases(
   };
 }
 
-const needsPresentRows = (name: SumName): boolean =>
-  isAmount(name) || isQuantile(name) || name === 'repeat_customer_count';
+/** Each group of customers has one, whose purchases in both parts add up. */
+const customerSums: readonly SumName[] = ['customer_count', 'repeat_customer_count'];
 
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { connection, generation } = reading;
@@ -108,13 +108,17 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const firsts = needsFirsts(side);
+  const ofCustomers = side.dimensions.includes('customer');
+  const sums = side.sums.filter((name) => !ofCustomers || !customerSums.includes(name));
   const needs = {
     firsts,
-    customers: firsts || side.sums.some((name) => !addsUp(name)),
-    presentRows: side.sums.some(needsPresentRows),
+    customers: firsts || sums.some((name) => !addsUp(name)),
+    presentRows: sums.some(
+      (name) => isAmount(name) || isQuantile(name) || name === 'repeat_customer_count',
+    ),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
-    ofCustomers: side.dimensions.includes('customer'),
+    ofCustomers,
   };
   const { paymentStatuses } = filters;
   const counted = firsts ? await purchasesMatching(connection, labels, { paymentStatuses }) : null;
