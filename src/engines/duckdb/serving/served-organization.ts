@@ -23,6 +23,7 @@ import { publishedOf } from '../../../purchase-store/ticks/published.ts';
 import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import type { CachedLists, ListCache } from '../list/list-cache.ts';
+import { createFollower, type Follower } from './follower.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { later, type TickInstant, tickInstantOf } from './tick-instant.ts';
 import {
@@ -120,6 +121,7 @@ export class ServedOrganization {
   #opened: VersionedStore | null = null;
   #opening: Promise<void> | null = null;
   readonly #damaged: DamagedFiles;
+  readonly #follower: Follower;
   #failures = 0;
   /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
   #retryAt = 0;
@@ -133,7 +135,8 @@ export class ServedOrganization {
     this.id = id;
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
-    const { dataDirectory, onError } = options;
+    const { dataDirectory, onError, shortcuts } = options;
+    this.#follower = createFollower(shortcuts.maxFollowedMs, () => this.#applyPublished());
     this.#damaged =
       previous === undefined ? new DamagedFiles(dataDirectory, id, onError) : previous.#damaged;
   }
@@ -237,6 +240,7 @@ export class ServedOrganization {
       if (readsBaseAlone(present.generation)) return { result: await runWith(present) };
       const result = await runWith(await opened.begin(connection, found.instant));
       await commit(connection);
+      this.#follower.follow();
       return { result };
     } catch (error) {
       await rollback(connection);
@@ -257,6 +261,7 @@ export class ServedOrganization {
   }
 
   async close(): Promise<void> {
+    this.#follower.stop();
     await this.#opening;
     await this.#opened?.waitForChange();
     await this.#replace(null);
@@ -264,6 +269,17 @@ export class ServedOrganization {
 
   get #currentFile(): string {
     return currentFile(this.#directory);
+  }
+
+  /** Applies what a tick has published since. The next query reports a failure. */
+  async #applyPublished(): Promise<void> {
+    const opened = this.#opened;
+    if (opened === null) return;
+    try {
+      const { store } = opened;
+      const { logEnd } = publishedOf(this.id, store.current, this.#options.ticks.of(this.id));
+      if (logEnd > store.part().position) await this.#findApplied(null, undefined);
+    } catch {}
   }
 
   /** Applies many pending changes. The next query that needs them reports a failure. */

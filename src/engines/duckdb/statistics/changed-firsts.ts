@@ -94,23 +94,29 @@ async function readChangedFirsts(
 const valuesIn = (rows: readonly DuckDBRow[], column: number): bigint[] =>
   rows.flatMap((row) => (row[column] === null ? [] : [row[column] as bigint]));
 
+/**
+ * The place of a purchase in the order of creation, as one number: comparing structs of instant and id takes twice
+ * as long.
+ */
+export const place: Sql = raw(`(epoch_us(created_at)::hugeint * ${2n ** 64n} + id)`);
+export const idAt = (first: Sql): Sql => sql`(${first} & ${raw(String(2n ** 64n - 1n))})::bigint`;
+
 /** Selects ids of `added` and of `lost`, and the keys of customers whose first purchases must be read. */
 function othersThanInBase({ base, delta }: StoreCatalogs, { counted, isFirst }: Conditions): Sql {
   const change = raw(`${delta}.change`);
   return sql`
-    select case when is_changed then added end, case when is_changed and not is_superseded then first end,
+    select case when is_changed then ${idAt(raw('added_at'))} end,
+      case when is_changed and not is_superseded then first end,
       case when not is_changed then customer_key::bigint end
     from (
-      select customer_key, added, first, superseded.id is not null as is_superseded,
-        first is null or coalesce(added_at <= {instant: first_at, id: first}, false) as is_changed
+      select customer_key, added_at, first, superseded.id is not null as is_superseded,
+        first is null or coalesce(added_at <= first_at, false) as is_changed
       from (
-        select customer_key, arg_min(id, {instant: created_at, id: id}) filter (is_counted) as added,
-          min({instant: created_at, id: id}) filter (is_counted) as added_at
-        from (select *, sign > 0 and ${counted} as is_counted from ${change} where sign <> 0) as changed
-        group by customer_key
+        select customer_key, min(${place}) filter (sign > 0 and ${counted}) as added_at
+        from ${change} where sign <> 0 group by customer_key
       ) as of_changes
       left join (
-        select customer_key, id as first, created_at as first_at
+        select customer_key, id as first, ${place} as first_at
         from ${raw(base)}.purchase where ${isFirst} and ${counted}
       ) as of_base using (customer_key)
       left join (select id from ${change} where sign < 0) as superseded on superseded.id = first
@@ -127,16 +133,15 @@ function firstsOf(
   const wanted = sql`
     semi join (select unnest(${listValue([...customers])}::bigint[])::integer as customer_key) as wanted using (customer_key)`;
   return sql`
-    select case when is_added then id end, case when not is_added then id end
+    select added.id, case when added.id is null then ${idAt(raw('first_at'))} end
     from (
-      select arg_min(id, {instant: created_at, id: id}) as id,
-        arg_min(is_added, {instant: created_at, id: id}) as is_added
-      from (
-        select customer_key, id, created_at, false as is_added from ${raw(base)}.purchase ${wanted}
+      select min(first_at) as first_at from (
+        select customer_key, ${place} as first_at from ${raw(base)}.purchase ${wanted}
         anti join (select id from ${change} where sign < 0) as superseded using (id)
         where ${counted}
         union all
-        select customer_key, id, created_at, true from ${change} ${wanted} where sign > 0 and ${counted}
+        select customer_key, ${place} from ${change} ${wanted} where sign > 0 and ${counted}
       ) as purchase group by customer_key
-    )`;
+    ) as found
+    left join (select id from ${change} where sign > 0) as added on added.id = ${idAt(raw('first_at'))}`;
 }

@@ -7,7 +7,7 @@ import { previousQuarters } from '../../../purchase-store/format/previous-purcha
 import type { Part } from '../../report/statement.ts';
 import type { Reading } from '../query-context.ts';
 import type { Generation } from '../serving/generation.ts';
-import { presentWithFirsts } from './changed-firsts.ts';
+import { idAt, place, presentWithFirsts } from './changed-firsts.ts';
 
 /** What a query needs of its purchases. */
 export type Needs = {
@@ -146,7 +146,7 @@ const withFirsts = (purchases: Sql, { matching, counted }: Conditions): Part => 
   purchases: sql`
     ${purchases} as purchase
     left join (
-      select customer_key, arg_min(id, {instant: created_at, id: id}) as first_id
+      select customer_key, ${idAt(sql`min(${place})`)} as first_id
       from ${purchases} as counted where ${counted} group by customer_key
     ) as first using (customer_key)`,
 });
