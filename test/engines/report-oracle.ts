@@ -1,4 +1,4 @@
-import { comparedPeriod } from '../../src/domain/comparison.ts';
+import { comparedPeriod } from '../../src/domain/compared-period.ts';
 import { parseInstant } from '../../src/domain/instant.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import {
