@@ -5,7 +5,9 @@ import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import { countedColumns, customerDictionary } from '../../../purchase-store/format/layout.ts';
 import { previousQuarters } from '../../../purchase-store/format/previous-purchases.ts';
 import type { Part } from '../../report/statement.ts';
+import type { Reading } from '../query-context.ts';
 import type { Generation } from '../serving/generation.ts';
+import { presentWithFirsts } from './changed-firsts.ts';
 
 /** What a query needs of its purchases. */
 export type Needs = {
@@ -15,8 +17,6 @@ export type Needs = {
   readonly presentRows: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
-  /** Quantiles, of which those of several parts do not tell that of all. */
-  readonly quantiles?: boolean;
   /** The most groups in which customers are counted. */
   readonly groups: number;
   /** The groups are periods alone. */
@@ -42,18 +42,20 @@ export type Conditions = {
 /**
  * The current purchases as parts. If sums add up, these are the base and the changes, which are rows with a sign; in
  * periods, where the base counts customers quickly, the changes correct their numbers. Otherwise customers need the
- * present rows as one part; if the base tells their first purchases, those of customers with changes are another part,
- * unless quantiles are read too.
+ * present rows as one part.
  */
-export function purchaseParts(
-  generation: Generation,
+export async function purchaseParts(
+  reading: Reading,
   filters: PurchaseFilters,
   conditions: Conditions,
   needs: Needs,
-  shortcuts: Shortcuts,
-): Part[] {
+): Promise<Part[]> {
+  const {
+    generation,
+    context: { shortcuts },
+  } = reading;
   const { catalogs, isUnchanged } = generation;
-  const { matching } = conditions;
+  const { matching, counted } = conditions;
   const change = raw(`${catalogs.delta}.change`);
   const of = (purchases: Sql): Part =>
     needs.firsts
@@ -75,8 +77,15 @@ export function purchaseParts(
   };
   if (isUnchanged) return [ofBase];
   const columns = raw(countedColumns);
+  // Those of sign -1 have the complement of their cents, -1 - cents, because the opposite of -2^63 exceeds 64 bits.
   const signedRows = sql`(
-    select 1::tinyint as sign, ${columns} from ${base} union all select sign, ${columns} from ${change}
+    select 1::tinyint as sign, ${columns} from ${base}
+    union all
+    select sign, ${columns} from (
+      select * replace (
+        case when sign < 0 then -1 - purchase_value_in_cents else purchase_value_in_cents end as purchase_value_in_cents
+      ) from ${change}
+    )
   )`;
   const changes = {
     purchases: sql`${change} as purchase`,
@@ -85,34 +94,35 @@ export function purchaseParts(
   };
   if (!needs.customers && !needs.presentRows) {
     return needs.ofCustomers === true
-      ? [{ purchases: sql`${signedRows} as purchase`, condition: matching, isSigned: true }]
+      ? [
+          {
+            purchases: sql`${signedRows} as purchase`,
+            condition: matching,
+            isSigned: true,
+            cents: sql`(sum(purchase_value_in_cents) + count(*) filter (sign < 0))`,
+          },
+        ]
       : [ofBase, changes];
   }
   if (!needs.firsts && !needs.presentRows && needs.periods !== undefined && previous !== null) {
     const corrected = { purchases: sql`${base} as purchase`, condition: matching };
     return [ofBase, { ...changes, corrected }];
   }
+  const ofAll = {
+    ...counts,
+    all: signedRows,
+    having: raw('having sum(sign) > 0'),
+    previous: null,
+  };
+  const ofCustomers = countsOfCustomers(generation, ofAll, shortcuts);
+  if (needs.firsts && isFirst !== null) {
+    const present = await presentWithFirsts(reading, filters, { counted, isFirst });
+    return [{ ...present, condition: matching, ...ofCustomers }];
+  }
   const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
   const added = sql`select ${columns} from ${change} where sign > 0`;
-  if (!needs.firsts || previous === null || needs.quantiles === true) {
-    const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
-    const ofAll = {
-      ...counts,
-      all: signedRows,
-      having: raw('having sum(sign) > 0'),
-      previous: null,
-    };
-    return [{ ...of(present), ...countsOfCustomers(generation, ofAll, shortcuts) }];
-  }
-  // By the key itself, DuckDB would find these few customers by direct addressing, in a table of all customers.
-  const changed = sql`(
-    select xor(customer_key, 0) as customer_key from ${change} where sign <> 0 group by 1
-  ) as changed using (customer_key)`;
-  const ofChanged = sql`(
-    select ${columns} from ${base} semi join ${changed} ${superseded} union all ${added}
-  )`;
-  const ofOthers = sql`${base} as purchase anti join ${changed}`;
-  return [{ ...ofBase, purchases: ofOthers, allCustomers: undefined }, of(ofChanged)];
+  const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
+  return [{ ...of(present), ...ofCustomers }];
 }
 
 /** The column with the quarter of an hour of a customer's previous purchase with these payment statuses. */

@@ -57,7 +57,7 @@ async function cohortPurchases(
   reading: Reading,
   { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
 ) {
-  const { connection, generation, context } = reading;
+  const { connection, generation } = reading;
   const { paymentStatuses, ...others } = filters;
   const { createdSince } = filters;
   const counted = await purchasesMatching(connection, generation.labels, { paymentStatuses });
@@ -80,7 +80,7 @@ async function cohortPurchases(
   const parts =
     counted === null || matching === null || isWon === null
       ? []
-      : purchaseParts(generation, filters, { matching, counted }, needs, context.shortcuts);
+      : await purchaseParts(reading, filters, { matching, counted }, needs);
   const currency = labelSql(reading, 'currency');
   return {
     isWon: isWon ?? sql`false`,
@@ -94,11 +94,11 @@ async function cohortPurchases(
   };
 }
 
-const needsPresentRows = (name: SumName): boolean =>
-  isAmount(name) || isQuantile(name) || name === 'repeat_customer_count';
+/** Each group of customers has one, whose purchases in both parts add up. */
+const customerSums: readonly SumName[] = ['customer_count', 'repeat_customer_count'];
 
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
-  const { connection, generation, context } = reading;
+  const { connection, generation } = reading;
   const { filters, only } = side;
   const { labels } = generation;
   const matching = await purchasesMatching(connection, labels, filters);
@@ -108,14 +108,17 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const firsts = needsFirsts(side);
+  const ofCustomers = side.dimensions.includes('customer');
+  const sums = side.sums.filter((name) => !ofCustomers || !customerSums.includes(name));
   const needs = {
     firsts,
-    customers: firsts || side.sums.some((name) => !addsUp(name)),
-    presentRows: side.sums.some(needsPresentRows),
-    quantiles: side.sums.some(isQuantile),
+    customers: firsts || sums.some((name) => !addsUp(name)),
+    presentRows: sums.some(
+      (name) => isAmount(name) || isQuantile(name) || name === 'repeat_customer_count',
+    ),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
-    ofCustomers: side.dimensions.includes('customer'),
+    ofCustomers,
   };
   const { paymentStatuses } = filters;
   const counted = firsts ? await purchasesMatching(connection, labels, { paymentStatuses }) : null;
@@ -123,7 +126,7 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
     matching: only === undefined ? matching : sql`${matching} and ${await isAmong(reading, side)}`,
     counted: counted ?? sql`false`,
   };
-  const parts = purchaseParts(generation, filters, conditions, needs, context.shortcuts);
+  const parts = await purchaseParts(reading, filters, conditions, needs);
   const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
   return {
     dimensions,
