@@ -4,7 +4,7 @@ import { builtProgram, packageFile } from '../process/package-files.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { type CommandName, commands, isCommandName } from './commands.ts';
 
-// `crm-data-service <command>` (bin/crm-data-service.cjs). A process loads the modules of its command alone: the API
+// `crm-data-service <command>` (crm-data-service.cjs). A process loads the modules of its command alone: the API
 // needs no demo data. `src` does not import `sync`.
 
 const [node = '', file = '', name, ...rest] = process.argv;

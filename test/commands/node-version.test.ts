@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 const { version: release } = JSON.parse(readFileSync('package.json', 'utf8')) as {
   version: string;
 };
-const command = './bin/crm-data-service.cjs';
+const command = './src/commands/crm-data-service.cjs';
 
 describe('a version of Node', () => {
   const checkedAs = (version: string) => {

@@ -39,7 +39,7 @@ describe('the package that npm pack makes', () => {
   }) => {
     expect(files).toEqual(
       expect.arrayContaining([
-        ...['bin/crm-data-service.cjs', 'dist/src/commands/main.js', 'dist/sync/main.js'],
+        ...['src/commands/crm-data-service.cjs', 'dist/src/commands/main.js', 'dist/sync/main.js'],
         ...['src/page/page.html', 'src/migrations/001.do.organizations.sql', 'LICENSE'],
         ...['README.md', 'CHANGELOG.md', 'docs/api.md', 'docs/sql/roles.sql'],
       ]),
@@ -143,7 +143,7 @@ describe('crm-data-service', () => {
   it('has the same commands as the scripts of npm', async () => {
     const { scripts } = JSON.parse(await readFile(packageFile('package.json'), 'utf8'));
     for (const name of Object.keys(commands)) {
-      expect(scripts[name]).toBe(`exec node bin/crm-data-service.cjs ${name}`);
+      expect(scripts[name]).toBe(`exec node src/commands/crm-data-service.cjs ${name}`);
     }
   });
 });

@@ -37,7 +37,7 @@ const settings = {
 };
 
 /** What npm installs as the command `crm-data-service`. */
-export const commandLine = packageFile('bin/crm-data-service.cjs');
+export const commandLine = packageFile('src/commands/crm-data-service.cjs');
 
 /**
  * Runs a program, given by an absolute path, or by that of its source from the root. Programs of the service run

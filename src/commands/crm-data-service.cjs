@@ -2,7 +2,7 @@
 // JavaScript that an older Node knows, too: the compiled programs would end with a stack trace.
 const { existsSync } = require('node:fs');
 const { join } = require('node:path');
-const { engines } = require('../package.json');
+const { engines } = require('../../package.json');
 
 // Each is like `^20.20.2`, any later version of the same major version, or like `>=24`.
 const supported = engines.node.split(' || ').map((range) => ({
@@ -17,7 +17,7 @@ const isSupported = supported.some(({ isOpen, parts: [needed, minMinor = 0, minP
     ? minor > minMinor || (minor === minMinor && patch >= minPatch)
     : isOpen && major > needed,
 );
-const program = join(__dirname, '../dist/src/commands/main.js');
+const program = join(__dirname, '../../dist/src/commands/main.js');
 if (!isSupported) {
   const names = supported.map(({ isOpen, parts }) =>
     isOpen ? `${parts[0]} or later` : `${parts[0]} (${parts.join('.')} or later)`,
