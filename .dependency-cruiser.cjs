@@ -10,6 +10,7 @@ const forbid = (name, comment, from, to) => ({
 const workerFolders = [
   'capture',
   'lock',
+  'mapping',
   'tick',
   'files',
   'verification',
@@ -90,6 +91,12 @@ module.exports = {
       'No process runs the modules of the page.',
       '^(src/(?!page/browser/)|sync/)',
       '^src/page/browser/',
+    ),
+    forbid(
+      'sync-organization',
+      'What all folders of the worker share knows none of them but capture.',
+      '^sync/(?!main\\.ts$)[^/]+\\.ts$',
+      '^sync/(?!capture/)[^/]+/',
     ),
     ...workerOrder,
   ],

@@ -1,6 +1,6 @@
 import { backoffMs } from '../src/process/backoff.ts';
 import { describeFailure } from './describe-failure.ts';
-import type { OrganizationReport } from './status/worker-state.ts';
+import type { OrganizationReport } from './organization-report.ts';
 
 /** What a worker repeats, with a pause that grows with each failure. */
 export type Attempted = 'join' | 'build' | 'compaction';

@@ -1,6 +1,6 @@
 import { type FailedAttempts, isDue } from './attempts.ts';
 import type { Watermark } from './capture/watermark.ts';
-import type { OrganizationReport, OrganizationState } from './status/worker-state.ts';
+import type { OrganizationReport, OrganizationState } from './organization-report.ts';
 
 /**
  * How an organization takes part in the ticks:

@@ -4,7 +4,7 @@ import { paymentStatuses, platforms } from '../domain/purchase.ts';
 import type { CheckedView, MappingCheck } from '../postgres/mapping/check/check.ts';
 import type { Finding } from '../postgres/mapping/check/finding.ts';
 import type { CreatedRange, LabelCount } from '../postgres/mapping/check/row-summary.ts';
-import type { OrganizationTotals } from '../postgres/mapping/totals.ts';
+import type { OrganizationTotals } from '../postgres/mapping/organization-totals.ts';
 import { formatTable } from './plain-table.ts';
 
 const width = 100;

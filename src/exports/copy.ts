@@ -4,8 +4,8 @@ import { queryRows, runStatement } from '../duckdb/connection.ts';
 import { cellSql, type LineCell, type LinesFormat } from '../http/formats/lines.ts';
 import type { Table, TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchases/purchase-table.ts';
-import { localTimeFunction } from './functions.ts';
 import { currencyDigits, type MatchingPurchases, projectPurchases } from './projection.ts';
+import { localTimeFunction } from './sql-functions.ts';
 
 // DuckDB opens it by path, so it must be a pipe or a file.
 const toStandardOutput = raw(`to '/dev/stdout'`);

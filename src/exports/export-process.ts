@@ -11,7 +11,7 @@ import { defaultShortcuts, type Shortcuts } from '../duckdb/shortcuts.ts';
 import { spillDirectory } from '../duckdb/spill.ts';
 import { type Format, writeBatches } from '../http/formats/format.ts';
 import { formats, formatWith } from '../http/formats/negotiation.ts';
-import type { ExportWriters } from '../http/services.ts';
+import type { ExportWriters } from '../http/resource-services.ts';
 import { builtProgram } from '../process/package-files.ts';
 import { purchaseBatches, purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { childEnvironment } from '../settings/settings.ts';

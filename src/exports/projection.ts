@@ -17,7 +17,7 @@ import {
   dictionaryEntries,
   type StoreCatalogs,
 } from '../purchase-store/format/relations.ts';
-import { functionOf } from './functions.ts';
+import { functionOf } from './sql-functions.ts';
 
 export type MatchingPurchases = Awaited<ReturnType<typeof matchingPurchases>>;
 

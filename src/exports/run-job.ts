@@ -20,9 +20,9 @@ import { createBaseLayout } from '../purchase-store/format/layout.ts';
 import { readRange } from '../purchase-store/format/log.ts';
 import { purchaseBatches, purchaseTable } from '../resources/purchases/purchase-table.ts';
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
-import { registerFunctions } from './functions.ts';
 import { makePipe } from './pipe.ts';
 import { matchingPurchases } from './projection.ts';
+import { registerFunctions } from './sql-functions.ts';
 
 /** What an export process writes to its standard output. */
 export type ExportJob = {

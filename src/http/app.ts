@@ -21,6 +21,7 @@ import { closeAfterBody } from './request/api-request.ts';
 import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
 import { createMinimumFreshness, type MinimumFreshness } from './request/minimum-freshness.ts';
 import { newRequestId } from './request/request-id.ts';
+import type { ResourceServices } from './resource-services.ts';
 import { compressResponses } from './response/compression.ts';
 import { setCorsHeaders } from './response/cors.ts';
 import {
@@ -42,14 +43,13 @@ import { closeStalledConnections, limitConnections } from './server/connections.
 import { serveHalfClosedConnections } from './server/half-closed-connections.ts';
 import { health } from './server/health.ts';
 import { closeConnectionsAtShutdown, trackResponses } from './server/responses-in-flight.ts';
-import type { Services } from './services.ts';
 
 export type AppOptions = Settings & {
   /** Every resource under /v1. */
   readonly resources: readonly ResourceRoutes[];
   /** Further routes that require a key. */
   readonly keyRoutes?: KeyRoutes;
-  readonly services: Services;
+  readonly services: ResourceServices;
   /** For key checks only, so that slow lists cannot occupy its connections. */
   readonly keyDatabase: Database;
   /** The queue of key checks. */

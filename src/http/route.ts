@@ -4,7 +4,7 @@ import type { AsOf, PurchaseReader, Versioned } from '../domain/purchase-engine.
 import type { Credential } from '../postgres/keys/api-keys.ts';
 import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
 import type { ResponseTable } from './formats/table.ts';
-import type { ExportOutput, Services } from './services.ts';
+import type { ExportOutput, ResourceServices } from './resource-services.ts';
 
 /** The input of a handler: validated parameters, and the API key's organization. */
 export type ApiRequest<Path, Query> = {
@@ -118,7 +118,7 @@ export type Route<
 );
 
 /** The value that each file of src/resources exports. */
-export type ResourceRoutes = (services: Services) => readonly Route[];
+export type ResourceRoutes = (services: ResourceServices) => readonly Route[];
 
 /** Checks the handler's types against the schemas. */
 export function route<Path extends z.ZodType, Query extends z.ZodType, Response extends z.ZodType>(

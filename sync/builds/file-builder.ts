@@ -176,8 +176,8 @@ async function appendChanges(
 ): Promise<Watermark> {
   if (since === null) throw new Error('nothing is published');
   onRetain(since.snapshot);
-  const { watermark } = await readSince(database, since, async (source) => {
-    for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
+  const { watermark } = await readSince(database, since, async (connection) => {
+    for await (const [, records] of streamChanges(connection, [id], since.snapshot)) {
       signal.throwIfAborted();
       gap.append(records);
       log.append(records);

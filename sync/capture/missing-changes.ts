@@ -33,20 +33,22 @@ export class MissingChangesError extends Error {
 export async function readSince<Result>(
   database: Database,
   since: Watermark,
-  read: (source: Connection) => Promise<Result>,
+  read: (connection: Connection) => Promise<Result>,
 ): Promise<{ readonly watermark: Watermark; readonly result: Result }> {
-  const { now, result } = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
-    const reason = await whyMissingIn(source, since, now);
+  const { now, result } = await withSnapshot(database, async (connection) => {
+    const now = await takeSnapshot(connection);
+    const reason = await whyMissingIn(connection, since, now);
     if (reason !== null) throw new MissingChangesError(reason, now);
-    return { now, result: await read(source) };
+    return { now, result: await read(connection) };
   });
   return { watermark: await confirmSnapshot(database, now), result };
 }
 
 /** The reason why the change log lacks changes since a watermark; null if it has all of them. */
 export const whyChangesMissing = (database: Database, since: Watermark): Promise<string | null> =>
-  withSnapshot(database, async (source) => whyMissingIn(source, since, await takeSnapshot(source)));
+  withSnapshot(database, async (connection) =>
+    whyMissingIn(connection, since, await takeSnapshot(connection)),
+  );
 
 /** As `whyChangesMissing`, for the snapshot `now` of `connection`. */
 export async function whyMissingIn(

@@ -8,12 +8,6 @@ import {
   table,
 } from '../../src/engines/clickhouse/schema.ts';
 import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
-import type { Database } from '../../src/postgres/connection/pool.ts';
-import {
-  isOfDatabase,
-  readDatabaseIdentity,
-} from '../../src/postgres/connection/source-identity.ts';
-import { listOrganizations } from '../../src/postgres/organizations.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { alteredTable, inShard, listOfNames, organizationOf } from './identifiers.ts';
 import { readLoads, ticksOf } from './published-loads.ts';
@@ -55,29 +49,6 @@ export async function removeOrganization(
   }
   await remove('purchase_change');
   await remove('purchase_feed');
-}
-
-/**
- * Removes organizations that were deleted while no worker ran, and returns them. Those of another
- * database stay: DATABASE_URL may be wrong.
- */
-export async function removeOrphans(
-  clickhouse: ClickHouse,
-  database: Database,
-  published: readonly { readonly organizationId: bigint; readonly source: string }[],
-  isInUse: (organizationId: bigint) => boolean,
-): Promise<bigint[]> {
-  const unused = published.filter((each) => !isInUse(each.organizationId));
-  if (unused.length === 0) return [];
-  const identity = await readDatabaseIdentity(database);
-  const present = new Set((await listOrganizations(database)).map(({ id }) => id));
-  const removed: bigint[] = [];
-  for (const { organizationId, source } of unused) {
-    if (present.has(organizationId) || !isOfDatabase(source, identity)) continue;
-    await removeOrganization(clickhouse, organizationId);
-    removed.push(organizationId);
-  }
-  return removed;
 }
 
 export async function readPartitions(clickhouse: ClickHouse, name: TableName): Promise<string[]> {

@@ -106,27 +106,27 @@ export function createClickHouseBuilder(
     batch: ChangeBatch,
     since: Watermark,
     { signal, onRetain }: BuildOptions,
-    check: (source: Connection) => Promise<void> = async () => {},
+    check: (connection: Connection) => Promise<void> = async () => {},
   ): Promise<{ readonly since: Watermark; readonly records: number }> => {
     onRetain(since.snapshot);
     let count = 0;
-    const { watermark } = await readSince(database, since, async (source) => {
-      const changes = streamChanges(source, [rows.organizationId], since.snapshot);
+    const { watermark } = await readSince(database, since, async (connection) => {
+      const changes = streamChanges(connection, [rows.organizationId], since.snapshot);
       for await (const [, { lines, records }] of changes) {
         await insertCurrent(clickhouse, batch, [{ ...rows, lines }], signal);
         count += records;
       }
       if (count > 0) await insertSuperseded(clickhouse, batch, rows.writers, signal);
-      await check(source);
+      await check(connection);
     });
     return { since: watermark, records: count };
   };
 
-  const requireSameTotals = async (source: Connection, rows: GenerationRows): Promise<void> => {
+  const requireSameTotals = async (connection: Connection, rows: GenerationRows): Promise<void> => {
     const [loaded] = await clickhouse.query(sql`
       select concat(toString(count()), ' worth ', toString(sum(toInt128(cents))))
       from ${newestPurchases(rows, sql`purchase_value_in_cents as cents`)}`);
-    await requireTotals(source, rows.organizationId, loaded?.[0]);
+    await requireTotals(connection, rows.organizationId, loaded?.[0]);
   };
 
   const publishedRows = ({ id }: Organization, tick: number): GenerationRows => {
@@ -151,8 +151,8 @@ export function createClickHouseBuilder(
         const batch = { loadId, writer: buildWriter, tick: afterLoad };
         const rows = { organizationId: id, loadId, writers: [] };
         const all = { ...rows, writers: [{ writer: buildWriter, last: BigInt(afterLoad) }] };
-        const { since, records } = await appendChanges(rows, batch, loadedAt, build, (source) =>
-          requireSameTotals(source, all),
+        const { since, records } = await appendChanges(rows, batch, loadedAt, build, (connection) =>
+          requireSameTotals(connection, all),
         );
         if (store.storedOf(id) !== null) {
           const content = contentOf(clickhouse, all, { ...since, name: loadId });

@@ -14,7 +14,11 @@ import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { ChangesRetention } from '../files/log-files.ts';
-import { removeOrganizationFolder, removeOrphanedFolders } from '../files/unused-files.ts';
+import {
+  findDeleted,
+  removeOrganizationFolder,
+  removeOrphanedFolders,
+} from '../files/unused-files.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';
 import { insertCurrent, insertSuperseded, type LoadChanges } from './change-rows.ts';
 import {
@@ -22,7 +26,6 @@ import {
   type FoundLoads,
   hasLostRows,
   removeOrganization,
-  removeOrphans,
 } from './clean-up.ts';
 import { createFeed, type FeedGap } from './feed.ts';
 import { inShard, newWriter } from './identifiers.ts';
@@ -187,10 +190,8 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
         revision,
       ),
 
-    logEnds: () => ({}),
     // ClickHouse confirms an insert when it has the rows.
-    sync: async () => {},
-    syncTick: publisher.flush,
+    sync: publisher.flush,
     isPublished: (id, load) => organizations.get(id)?.load.loadId === load,
 
     sizeOf(id) {
@@ -211,11 +212,14 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       });
     },
 
-    async cleanUp(_shard, isInUse) {
+    async cleanUp(isInUse) {
       await removeOrphanedFolders(database, dataDirectory, shard, isInUse);
       const loads = [...organizations.values()].map(({ load }) => load);
-      const removed = await removeOrphans(clickhouse, database, loads, isInUse);
-      for (const id of removed) organizations.delete(id);
+      const unused = loads.filter(({ organizationId }) => !isInUse(organizationId));
+      for (const id of await findDeleted(database, unused)) {
+        await removeOrganization(clickhouse, id);
+        organizations.delete(id);
+      }
       const published = publishedLoads();
       reportLost(published, await removeUnused(usedNames));
       await feed.removeOld(publisher.changesSince());
@@ -242,7 +246,11 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       await publisher.publishLoad(published);
     },
 
-    close: () => publisher.flush().catch(() => {}),
+    close: () =>
+      publisher.flush().then(
+        () => {},
+        () => {},
+      ),
   };
 }
 

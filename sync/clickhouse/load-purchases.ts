@@ -48,16 +48,18 @@ export async function loadIntoClickHouse(
   options: ClickHouseLoadOptions,
 ): Promise<LoadDescription & { readonly since: Watermark }> {
   const { database, clickhouse, organizationId, loadId, build } = options;
-  const { now, copied } = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
+  const { now, copied } = await withSnapshot(database, async (connection) => {
+    const now = await takeSnapshot(connection);
     build.onRetain(now.snapshot);
-    const { rows } = await source.query<{ count: bigint }>(
+    const { rows } = await connection.query<{ count: bigint }>(
       sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
     );
     const expected = Number(rows[0]?.count);
     build.onProgress({ loaded: 0, expected });
-    await setLocal(source, { organization_id: String(organizationId), load_id: loadId });
-    const copied = await copy(source, options, (loaded) => build.onProgress({ loaded, expected }));
+    await setLocal(connection, { organization_id: String(organizationId), load_id: loadId });
+    const copied = await copy(connection, options, (loaded) =>
+      build.onProgress({ loaded, expected }),
+    );
     return { now, copied };
   });
   const since = await confirmSnapshot(database, now);
@@ -68,11 +70,11 @@ export async function loadIntoClickHouse(
 }
 
 async function copy(
-  source: Connection,
+  connection: Connection,
   { clickhouse, build: { signal } }: ClickHouseLoadOptions,
   onRows: (loaded: number) => void,
 ): Promise<{ readonly rowCount: number }> {
-  const rows = source.query(copyTo(copyAll, { highWaterMark: partBytes }));
+  const rows = connection.query(copyTo(copyAll, { highWaterMark: partBytes }));
   let loaded = 0;
   const counted = new Transform({
     highWaterMark: partBytes,
@@ -96,7 +98,7 @@ async function copy(
     failed.abort(error);
     counted.destroy();
     // The connection still receives rows of COPY, so it cannot be used again.
-    void (source as pg.Client).end();
+    void (connection as pg.Client).end();
     throw error;
   }
   return rows;

@@ -5,8 +5,8 @@ import { type Load, loadColumns, loadRow } from '../../src/engines/clickhouse/ge
 import type { ClickHouseTick } from '../../src/engines/clickhouse/ticks.ts';
 import { insertRows } from './insert.ts';
 
-/** A tick without fields that only files need, and without the number that the insert adds. */
-type Tick = Omit<ClickHouseTick, 'synced' | 'boot' | 'logEnds' | 'number'>;
+/** A tick without the number that the insert adds. */
+type Tick = Omit<ClickHouseTick, 'number'>;
 
 /** Ticks with equal keys differ only in the number, the instant, and values derived from the instant. */
 type KeyedTick = { readonly tick: Tick; readonly key: string };
@@ -100,9 +100,14 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
     /** `changesSince` of the last tick that is inserted for certain. Readers expect no changes with lower numbers. */
     changesSince: (): bigint => inserted?.tick.changesSince ?? 0n,
 
-    /** Resolves when ClickHouse has all that was published, except perhaps later instants. */
-    async flush(): Promise<void> {
+    /**
+     * Resolves when ClickHouse has all that was published, except perhaps later instants. Returns the
+     * snapshot of the last tick.
+     */
+    async flush(): Promise<string> {
       if (isPending()) await insertAll();
+      if (inserted === null) throw new Error('no tick is published');
+      return inserted.tick.snapshot;
     },
   };
 }

@@ -63,7 +63,7 @@ export async function openWorkerStore(
     dataDirectory,
     spillDirectory: spillDirectory(dataDirectory, 'sync'),
   });
-  const store = createFileStore({ ...folder, changesRetentionMs, changesMaxBytes });
+  const store = createFileStore({ ...folder, shard, changesRetentionMs, changesMaxBytes });
   const builder = createFileBuilder(store, { ...folder, ...limits, instance });
   const ownership = await takeOwnership(instance, dataDirectory, shard).catch((error) => {
     instance.closeSync();

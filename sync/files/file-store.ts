@@ -1,11 +1,9 @@
-import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import PQueue from 'p-queue';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { requireSpace } from '../../src/process/disk-space.ts';
-import { replaceFile, syncToDisk } from '../../src/process/replace-file.ts';
+import { replaceFile } from '../../src/process/replace-file.ts';
 import {
   type Current,
   currentFile,
@@ -17,11 +15,11 @@ import { appendBatches } from '../../src/purchase-store/format/log.ts';
 import { publishedOf } from '../../src/purchase-store/ticks/published.ts';
 import {
   type LogEnds,
+  newestTick,
   readTicks,
-  tickPath,
-  ticksDirectory,
+  type TickFile,
 } from '../../src/purchase-store/ticks/published-tick.ts';
-import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
+import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { DamagedFilesError } from '../describe-failure.ts';
 import { maxLogBytes, TooManyBytesError } from '../tick/byte-limits.ts';
@@ -35,6 +33,7 @@ import {
   recoverPublished,
   retainedLogs,
 } from './log-files.ts';
+import { createSyncedTicks } from './synced-ticks.ts';
 import {
   isUnfinishedBase,
   removeOrganizationFolder,
@@ -54,21 +53,19 @@ export type FileStore = Store & {
 export type FileStoreOptions = Partial<ChangesRetention> & {
   readonly database: Database;
   readonly dataDirectory: string;
+  /** All organizations by default. */
+  readonly shard?: Shard | undefined;
 };
-
-const concurrentSyncs = 8;
 
 /** Publishes DuckDB files and logs in the data folder. */
 export function createFileStore(options: FileStoreOptions): FileStore {
-  const { database, dataDirectory } = options;
+  const { database, dataDirectory, shard = everyOrganization } = options;
   const retention = { ...noRetention, ...options };
-  const ticks = createTickPublisher(dataDirectory);
   const logs = new Map<bigint, PublishedLog>();
   const unsynced = new Set<string>();
   /** A kill may have left files of builds in the folders of these organizations. */
   const unchecked = new Set<bigint>();
   const directoryOf = (id: bigint) => organizationDirectory(dataDirectory, id);
-
   const appendOne = (id: bigint, tick: number, lines: Buffer): void => {
     const log = logs.get(id);
     if (log === undefined) throw new Error('nothing is published');
@@ -87,10 +84,18 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     return ends;
   };
 
-  return {
-    readTicks: async () => readTicks(dataDirectory),
+  const ticks = createSyncedTicks(dataDirectory, shard, unsynced, logEndsSince);
+  /** The ticks when the worker started. */
+  let started: readonly TickFile[] = [];
 
-    async recover(id, published, tick = null) {
+  return {
+    async readTicks() {
+      started = readTicks(dataDirectory);
+      ticks.continueFrom(started);
+      return started;
+    },
+
+    async recover(id, published) {
       const before = logs.get(id);
       logs.delete(id);
       if (before === undefined) unchecked.add(id);
@@ -102,7 +107,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       const logEnd =
         before?.current.log === current.log && before.endTick <= published
           ? before.end.position
-          : publishedOf(id, current, tick).logEnd;
+          : publishedOf(id, current, newestTick(started, id)).logEnd;
       const endTick = published + 1;
       // Readers may have damaged files open, so the watermark and the end of these files stay known.
       const damaged = { position: logEnd, totalRecords: 0 };
@@ -135,29 +140,8 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       return failures;
     },
 
-    async publish(content) {
-      ticks.publish({ ...content, logEnds: logEndsSince(content.synced.tick) });
-    },
-
-    logEnds: () => logEndsSince(Number.NEGATIVE_INFINITY),
-
-    // After a failure, the next call syncs all of them again.
-    async sync(shard, logEnds) {
-      ticks.writeLogEnds(shard, logEnds);
-      const paths = [...unsynced, ...ticks.namedFiles(), ticksDirectory(dataDirectory)];
-      unsynced.clear();
-      const queue = new PQueue({ concurrency: concurrentSyncs });
-      await queue.addAll(paths.map((path) => () => syncIfPresent(path))).catch((error) => {
-        for (const path of paths) unsynced.add(path);
-        throw error;
-      });
-    },
-
-    async syncTick(shard) {
-      await syncToDisk(tickPath(dataDirectory, shard));
-      await syncToDisk(ticksDirectory(dataDirectory));
-      ticks.removeUnused();
-    },
+    publish: ticks.publish,
+    sync: ticks.sync,
 
     isPublished(id, file) {
       const { base, log } = logs.get(id)?.current ?? {};
@@ -175,7 +159,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       await removeOrganizationFolder(dataDirectory, id);
     },
 
-    async cleanUp(shard, isInUse, isBuilding) {
+    async cleanUp(isInUse, isBuilding) {
       for (const id of unchecked) {
         const log = logs.get(id);
         if (log === undefined || isBuilding(id)) continue;
@@ -228,13 +212,4 @@ export function currentOf(
   { asOf, snapshot, token, fingerprint }: Watermark,
 ): Current {
   return { layoutVersion, ...files, source, fingerprint, tick, asOf, snapshot, token };
-}
-
-/** The log may have been replaced or deleted meanwhile. */
-async function syncIfPresent(path: string): Promise<void> {
-  if (existsSync(path)) await syncToDisk(path).catch(ignoreMissing);
-}
-
-function ignoreMissing(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'ENOENT') throw error;
 }

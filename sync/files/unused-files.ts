@@ -54,37 +54,43 @@ export function removeUnusedFiles(
 }
 
 /**
- * Removes folders of organizations that were deleted while no worker ran, or during their load.
- * Folders with purchases of another database stay: DATABASE_URL may be wrong.
+ * The organizations of `stored` that were deleted. Those of another database stay: DATABASE_URL may be
+ * wrong. A source is null if nothing is published.
  */
+export async function findDeleted(
+  database: Database,
+  stored: readonly { readonly organizationId: bigint; readonly source: string | null }[],
+): Promise<bigint[]> {
+  if (stored.length === 0) return [];
+  const identity = await readDatabaseIdentity(database);
+  const present = new Set((await listOrganizations(database)).map(({ id }) => id));
+  return stored
+    .filter(({ organizationId: id }) => !present.has(id))
+    .filter(({ source }) => source === null || isOfDatabase(source, identity))
+    .map(({ organizationId }) => organizationId);
+}
+
+/** Removes folders of organizations that were deleted while no worker ran, or during their load. */
 export async function removeOrphanedFolders(
   database: Database,
   dataDirectory: string,
   shard: Shard,
   isInUse: (organizationId: bigint) => boolean,
 ): Promise<void> {
-  const identity = await readDatabaseIdentity(database);
   // Folders are listed before organizations: a new organization may appear at any time.
   const names = await readdir(purchasesDirectory(dataDirectory));
   const unused = names.flatMap((name) => {
     const id = name.startsWith('org_') ? decodeId('organization', name) : null;
-    return id === null || !isOfShard(id, shard) || isInUse(id) ? [] : [id];
+    if (id === null || !isOfShard(id, shard) || isInUse(id)) return [];
+    try {
+      const current = readCurrent(organizationDirectory(dataDirectory, id), layoutVersion);
+      return [{ organizationId: id, source: current?.source ?? null }];
+    } catch {
+      // CURRENT cannot be read, and may be of another database.
+      return [];
+    }
   });
-  if (unused.length === 0) return;
-  const present = new Set((await listOrganizations(database)).map(({ id }) => id));
-  for (const id of unused) {
-    if (present.has(id)) continue;
-    if (isOfOtherDatabase(organizationDirectory(dataDirectory, id), identity)) continue;
+  for (const id of await findDeleted(database, unused)) {
     await removeOrganizationFolder(dataDirectory, id);
-  }
-}
-
-/** Also true if CURRENT cannot be read. */
-function isOfOtherDatabase(directory: string, identity: string): boolean {
-  try {
-    const current = readCurrent(directory, layoutVersion);
-    return current !== null && !isOfDatabase(current.source, identity);
-  } catch {
-    return true;
   }
 }

@@ -8,8 +8,8 @@ import { failureText } from '../../src/postgres/mapping/failure-text.ts';
 import { queuedEntries } from '../../src/postgres/mapping/queue.ts';
 import { backoffMs, every } from '../../src/process/backoff.ts';
 import { describeFailure, type Failure } from '../describe-failure.ts';
+import { createTotals } from './customer-totals.ts';
 import { createMappingRound } from './mapping-round.ts';
-import { createTotals } from './totals.ts';
 
 type Mapper = {
   /** Maps all changes of the shop's tables, and compares all rows if that is due. */

@@ -4,7 +4,7 @@ import { addDuckDBMemory } from '../../src/metrics/duckdb-memory.ts';
 import { addGauge, addZeros, durationBuckets } from '../../src/metrics/registry.ts';
 import type { MappingStatus } from '../../src/postgres/mapping/mapping-status.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/ticks/shard.ts';
-import { type OrganizationState, organizationStates } from '../status/worker-state.ts';
+import { type OrganizationState, organizationStates } from '../organization-report.ts';
 import type { StoredSize } from '../tick/store.ts';
 import { type Repair, type Verification, verificationStates } from '../verification/verify.ts';
 import { addMappingMetrics } from './mapping-metrics.ts';

@@ -7,6 +7,7 @@ import { readPublished } from '../../src/purchase-store/ticks/published.ts';
 import {
   newestTick,
   readTicks,
+  type Tick,
   type TickFile,
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
@@ -27,7 +28,7 @@ export type PublishedStatus = Published | 'damaged';
 
 export type PublishedStore = {
   /** The last ticks of all workers. */
-  readonly ticks: readonly TickFile[];
+  readonly ticks: readonly Tick[];
   /** Organizations of which something is published. */
   readonly organizations: ReadonlyMap<bigint, PublishedStatus>;
 };

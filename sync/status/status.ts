@@ -11,6 +11,7 @@ import { diskProblem } from '../../src/process/disk-space.ts';
 import { isOfShard } from '../../src/purchase-store/ticks/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
 import { describeFailure, type Failure } from '../describe-failure.ts';
+import type { OrganizationReport, OrganizationState } from '../organization-report.ts';
 import {
   readVerificationRecord,
   type VerificationRecord,
@@ -21,11 +22,7 @@ import {
   type ReadPublished,
   readPublishedFiles,
 } from './published-status.ts';
-import {
-  type OrganizationReport,
-  type OrganizationState,
-  readWorkerState,
-} from './worker-state.ts';
+import { readWorkerState } from './worker-state.ts';
 import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 
 export type OrganizationStatus = {

@@ -5,44 +5,7 @@ import { readJsonFile } from '../../src/process/json-file.ts';
 import { replaceFileSync } from '../../src/process/replace-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/format/current.ts';
 import { type Shard, shardName } from '../../src/purchase-store/ticks/shard.ts';
-
-/** A failure that the worker retries. */
-const failure = z.object({
-  message: z.string(),
-  advice: z.string(),
-  at: z.iso.datetime(),
-  attempts: z.number(),
-  retryAt: z.iso.datetime(),
-});
-
-/** The states of an organization, as `status` and metrics show them. sync/organization.ts has their meaning. */
-export const organizationStates = [
-  /** Each tick includes it. */
-  'live',
-  'waiting to load',
-  'loading',
-  'rebuilding',
-  'compacting',
-  'catching up',
-  /** The last attempt failed, and no later one has succeeded. */
-  'failed',
-] as const;
-export type OrganizationState = (typeof organizationStates)[number];
-
-const organizationReport = z.object({
-  state: z.enum(organizationStates),
-  progress: z
-    .object({
-      loaded: z.number(),
-      expected: z.number(),
-      /** Since the load began or resumed. */
-      rowsPerSecond: z.number(),
-    })
-    .nullable(),
-  /** The failure of the last attempt; null if it succeeded. */
-  failure: failure.nullable(),
-});
-export type OrganizationReport = z.output<typeof organizationReport>;
+import { organizationReport } from '../organization-report.ts';
 
 const workerFailure = z.object({
   message: z.string(),

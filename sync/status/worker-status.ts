@@ -1,5 +1,5 @@
 import type { Database } from '../../src/postgres/connection/pool.ts';
-import type { TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
+import type { Tick } from '../../src/purchase-store/ticks/published-tick.ts';
 import { type RunningWorker, readWorkers } from '../lock/worker-lock.ts';
 import { readWorkerState, type WorkerFailure } from './worker-state.ts';
 
@@ -20,7 +20,7 @@ export async function readWorkerStatus(options: {
   readonly dataFolderId: string;
   readonly pollIntervalMs: number;
   /** The last ticks of all workers; null if they cannot be read. */
-  readonly ticks: readonly TickFile[] | null;
+  readonly ticks: readonly Tick[] | null;
 }): Promise<WorkerStatus[]> {
   const { database, dataDirectory, dataFolderId, pollIntervalMs, ticks } = options;
   const workers = await readWorkers(database, dataFolderId);

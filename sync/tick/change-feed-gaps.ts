@@ -16,22 +16,22 @@ import type { TickContext } from './tick-steps.ts';
  */
 export async function completeGaps(
   context: TickContext,
-  source: Connection,
+  connection: Connection,
   prepared: readonly Prepared[],
 ): Promise<void> {
   const groups = groupsBySnapshot(context, prepared);
   if (groups.length === 0) return;
-  const now = await takeSnapshot(source);
+  const now = await takeSnapshot(connection);
   for (const { since, gaps } of groups) {
-    if ((await whyMissingIn(source, since, now)) !== null) continue;
-    const counts = await countChanges(source, since.snapshot);
+    if ((await whyMissingIn(connection, since, now)) !== null) continue;
+    const counts = await countChanges(connection, since.snapshot);
     for (const [id, { until }] of gaps) {
       // If `until` is set, the build has bounded its gap already.
       const isTooLarge = until === null && (counts.get(id) ?? 0) > context.maxTickChanges;
       if (isTooLarge) gaps.delete(id);
     }
     const bytes = new Map<bigint, number>();
-    for await (const [id, records] of streamChanges(source, [...gaps.keys()], since.snapshot)) {
+    for await (const [id, records] of streamChanges(connection, [...gaps.keys()], since.snapshot)) {
       bytes.set(id, (bytes.get(id) ?? 0) + records.lines.length);
       if ((bytes.get(id) ?? 0) > maxTickBytesOfOne) throw new TooManyBytesError(id);
       gaps.get(id)?.append(records);

@@ -33,10 +33,10 @@ export async function joinBehind(
       leaveAfter(context, organization.id, error);
     }
   }
-  const read = await readSince(database, since, async (source) => {
-    const counts = await countChanges(source, since.snapshot);
+  const read = await readSince(database, since, async (connection) => {
+    const counts = await countChanges(connection, since.snapshot);
     const included = selectOrganizations(context, counts, (each) => joining.has(each));
-    return { counts, changes: await readChanges(source, included, since.snapshot) };
+    return { counts, changes: await readChanges(connection, included, since.snapshot) };
   }).catch((error) => {
     if (error instanceof TooManyBytesError) {
       // The others join at the next call.
@@ -93,12 +93,12 @@ async function appendSince(
   const withGaps = new Map(prepared);
   for (;;) {
     try {
-      const { watermark } = await readSince(context.database, since, async (source) => {
+      const { watermark } = await readSince(context.database, since, async (connection) => {
         const ids = [...prepared.keys()];
-        for await (const [id, records] of streamChanges(source, ids, since.snapshot)) {
+        for await (const [id, records] of streamChanges(connection, ids, since.snapshot)) {
           await prepared.get(id)?.append(records);
         }
-        await completeGaps(context, source, [...withGaps.values()]);
+        await completeGaps(context, connection, [...withGaps.values()]);
       });
       return watermark;
     } catch (error) {

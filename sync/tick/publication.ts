@@ -1,9 +1,4 @@
-import {
-  type Exceptions,
-  type PublishedTick,
-  readBootId,
-  type SyncedTick,
-} from '../../src/purchase-store/ticks/published-tick.ts';
+import type { Exceptions } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { type MappedOrganizations, type Watermark, watermarkFor } from '../capture/watermark.ts';
 import type { Organizations } from '../organization.ts';
@@ -17,8 +12,6 @@ type PublicationStart = {
   /** The greatest number of any tick in the folder. */
   readonly tick: number;
   readonly asOf: bigint;
-  /** The last tick of this shard that is known to be on the disk; null if there is none. */
-  readonly synced: SyncedTick | null;
 };
 
 /** The tick that a worker published last. */
@@ -28,13 +21,10 @@ export function createPublication(
   organizations: Organizations,
   start: PublicationStart,
 ) {
-  const boot = readBootId();
   let { watermark, tick, asOf } = start;
   let mapped: MappedOrganizations | null = null;
   let polledAt = asOf;
-  let published: PublishedTick = { tick, ...fieldsOf(watermark), asOf, exceptions: {} };
-  // Without a synced tick, CURRENT covers all batches on the disk.
-  let synced = start.synced ?? { ...published, tick: 0, logEnds: {} };
+  let published: Exceptions = {};
 
   return {
     /** The snapshot whose later changes the next tick reads. */
@@ -51,13 +41,6 @@ export function createPublication(
     /** The watermark of an organization that follows: `watermark`, with the instant of the tick for it. */
     watermarkOf: (organizationId: bigint): Watermark =>
       watermarkFor({ ...watermark, asOf, mapped }, organizationId),
-    get published() {
-      return published;
-    },
-    /** The last tick that is known to be on the disk. */
-    get synced() {
-      return synced;
-    },
     /** The number of the next tick. Batches with it are not visible before it is published. */
     next: (): number => tick + 1,
     /**
@@ -73,30 +56,30 @@ export function createPublication(
     ): Promise<void> {
       const ofTick = { ...moved, asOf: nextAsOf, mapped: nextMapped };
       const exceptions = exceptionWatermarks(organizations, ofTick, nextAsOf === asOf);
-      const next: PublishedTick = {
+      // The store writes each object once.
+      const next = isSame(published, exceptions)
+        ? published
+        : Object.fromEntries([...exceptions].map(([id, each]) => [String(id), fieldsOf(each)]));
+      await store.publish({
+        shard,
         tick: tick + 1,
         ...fieldsOf(moved),
         asOf: nextAsOf,
-        // The store writes each object once.
-        exceptions: isSame(published.exceptions, exceptions)
-          ? published.exceptions
-          : Object.fromEntries([...exceptions].map(([id, each]) => [String(id), fieldsOf(each)])),
-      };
-      const { fingerprint, database } = moved;
-      await store.publish({ shard, ...next, fingerprint, database, polledAt, synced, boot });
+        exceptions: next,
+        fingerprint: moved.fingerprint,
+        database: moved.database,
+        polledAt,
+      });
       if (nextAsOf !== asOf) clearWatermarks(organizations);
       watermark = moved;
       mapped = nextMapped;
       published = next;
-      ({ tick, asOf } = next);
+      tick += 1;
+      asOf = nextAsOf;
     },
     /** Notes the instant of a poll, which the next tick states. */
     notePoll(instant: bigint): void {
       polledAt = instant;
-    },
-    /** Notes that the batches of a published tick are on the disk. Call `publish` afterwards. */
-    noteSynced(onDisk: SyncedTick): void {
-      synced = onDisk;
     },
   };
 }

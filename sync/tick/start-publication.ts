@@ -36,7 +36,7 @@ export async function startPublication(
     const organization = newOrganization(id, source);
     organizations.set(id, organization);
     const published = newestTick(ticks, id);
-    const failure = await store.recover(id, published?.tick ?? 0, published).then(
+    const failure = await store.recover(id, published?.tick ?? 0).then(
       () => null,
       (error: unknown) => ({ error }),
     );
@@ -65,8 +65,7 @@ export async function startPublication(
   }
   const mine = ticks.find((each) => shardName(each.shard) === shardName(shard));
   if (mine !== undefined && mine.asOf > asOf) asOf = mine.asOf;
-  const synced = mine?.synced ?? null;
-  return createPublication(store, shard, organizations, { watermark, tick, asOf, synced });
+  return createPublication(store, shard, organizations, { watermark, tick, asOf });
 }
 
 /**

@@ -1,5 +1,4 @@
-import type { LogEnds, TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
-import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
+import type { Tick } from '../../src/purchase-store/ticks/published-tick.ts';
 import type { Records } from '../capture/log-records.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 
@@ -35,15 +34,18 @@ export type StoredSize = {
   readonly unsavedChanges?: number;
 };
 
-/** Where a worker publishes: files, or ClickHouse. */
+/** Runs work while no tick and no other publication runs. */
+export type Exclusively = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** Where a worker publishes the organizations of its shard: files, or ClickHouse. */
 export type Store = {
-  /** The last ticks that workers of this data folder published. */
-  readTicks(): Promise<TickFile[]>;
+  /** The last ticks that all workers published. A worker that starts calls it first. */
+  readTicks(): Promise<readonly Tick[]>;
   /**
    * Makes an organization ready for `append`: removes batches of ticks later than `published`, which
-   * nothing has read. Rejects if what is published is damaged. A worker that starts passes the tick.
+   * nothing has read. Rejects if what is published is damaged.
    */
-  recover(organizationId: bigint, published: number, tick?: TickFile | null): Promise<void>;
+  recover(organizationId: bigint, published: number): Promise<void>;
   /**
    * What `recover` or a build found or published last, also if it is damaged; null if nothing is
    * published, or in another layout.
@@ -58,13 +60,12 @@ export type Store = {
     changes: ReadonlyMap<bigint, Records>,
   ): Promise<ReadonlyMap<bigint, unknown>>;
   /** Publishes a tick for all of its organizations at once. */
-  publish(content: Omit<TickFile, 'logEnds'>): Promise<void>;
-  /** The ends of all logs at the published tick. No publication may run meanwhile. */
-  logEnds(): LogEnds;
-  /** Resolves when all that was appended and replaced before is on the disk, also the ends of logs. */
-  sync(shard: Shard, logEnds: LogEnds): Promise<void>;
-  /** Resolves when a published tick, this one or a later one, is on the disk. */
-  syncTick(shard: Shard): Promise<void>;
+  publish(tick: Tick): Promise<void>;
+  /**
+   * Returns the snapshot of a published tick once a crash of the machine loses nothing of it.
+   * `publishAgain` publishes the next tick, with the same watermark.
+   */
+  sync(exclusively: Exclusively, publishAgain: () => Promise<void>): Promise<string>;
   /** Whether CURRENT names this file, or this load of ClickHouse is published. */
   isPublished(organizationId: bigint, name: string): boolean;
   sizeOf(organizationId: bigint): StoredSize | null;
@@ -72,7 +73,6 @@ export type Store = {
   remove(organizationId: bigint): Promise<void>;
   /** Removes unused data, such as organizations that were deleted while no worker ran. */
   cleanUp(
-    shard: Shard,
     isInUse: (organizationId: bigint) => boolean,
     isBuilding: (organizationId: bigint) => boolean,
   ): Promise<void>;

@@ -67,14 +67,14 @@ export function selectOrganizations(
  * the rest would delay the ticks of all organizations.
  */
 export async function readChanges(
-  source: Connection,
+  connection: Connection,
   included: readonly bigint[],
   since: string,
 ): Promise<Map<bigint, Records>> {
   const changes = new Map<bigint, Records>();
   if (included.length === 0) return changes;
   let bytes = 0;
-  for await (const [id, { lines, records }] of streamChanges(source, included, since)) {
+  for await (const [id, { lines, records }] of streamChanges(connection, included, since)) {
     const before = changes.get(id) ?? noRecords;
     const all = before.records === 0 ? lines : Buffer.concat([before.lines, lines]);
     changes.set(id, { lines: all, records: before.records + records });

@@ -23,9 +23,9 @@ import {
 export async function runTick(context: TickContext): Promise<TickResult> {
   const { database, publication } = context;
   const { watermark: since } = publication;
-  return readSince(database, since, async (source) => {
-    const included = selectOrganizations(context, await countChanges(source, since.snapshot));
-    return readChanges(source, included, since.snapshot);
+  return readSince(database, since, async (connection) => {
+    const included = selectOrganizations(context, await countChanges(connection, since.snapshot));
+    return readChanges(connection, included, since.snapshot);
   }).then(
     ({ result, watermark }) => publishChanges(context, result, watermark),
     (error) => tickAfter(context, error),
@@ -72,16 +72,16 @@ async function beginHistory(
 async function isolateUnreadableRows(context: TickContext): Promise<boolean> {
   const { database, organizations, publication } = context;
   const { snapshot } = publication.watermark;
-  const read = <Result>(work: (source: Connection) => Promise<Result>) =>
-    withSnapshot(database, async (source) => {
-      await takeSnapshot(source);
-      return work(source);
+  const read = <Result>(work: (connection: Connection) => Promise<Result>) =>
+    withSnapshot(database, async (connection) => {
+      await takeSnapshot(connection);
+      return work(connection);
     });
-  const counts = await read((source) => countChanges(source, snapshot));
+  const counts = await read((connection) => countChanges(connection, snapshot));
   let isFound = false;
   for (const id of counts.keys()) {
     if (organizations.get(id)?.phase !== 'following') continue;
-    await read((source) => readChanges(source, [id], snapshot)).catch((error) => {
+    await read((connection) => readChanges(connection, [id], snapshot)).catch((error) => {
       if (!isDataError(error) && !(error instanceof TooManyBytesError)) throw error;
       leaveAfter(context, id, error);
       isFound = true;

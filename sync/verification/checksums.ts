@@ -27,7 +27,7 @@ import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
  * A comma follows each number and length. The lengths mark the end of each text. NULL adds
  * nothing, which no number and no length equals.
  */
-type Part = {
+type HashedValue = {
   readonly isText: boolean;
   /** An expression on Postgres's table `purchases`. */
   readonly inPostgres: string;
@@ -37,40 +37,40 @@ type Part = {
   readonly inClickHouse: string;
 };
 
-const partOf =
+const hashedValue =
   (isText: boolean) =>
-  (inPostgres: string, inFile: string, inClickHouse: string): Part => ({
+  (inPostgres: string, inFile: string, inClickHouse: string): HashedValue => ({
     isText,
     inPostgres,
     inFile,
     inClickHouse,
   });
-const numberPart = partOf(false);
-const textPart = partOf(true);
+const hashedNumber = hashedValue(false);
+const hashedText = hashedValue(true);
 
-function partsOf({ name, kind }: PurchaseColumn): Part[] {
+function hashedValuesOf({ name, kind }: PurchaseColumn): HashedValue[] {
   const original = `purchases.${name}`;
   const copy = `purchase.${name}`;
   switch (kind) {
     case 'purchase_id':
     case 'cents':
-      return [numberPart(original, copy, textInClickHouse(name))];
+      return [hashedNumber(original, copy, textInClickHouse(name))];
     case 'customer_id':
       // The file has the customer twice: in the row and in the dictionary.
       return [
-        numberPart(original, copy, textInClickHouse(name)),
-        numberPart(original, 'customer.id', textInClickHouse(name)),
+        hashedNumber(original, copy, textInClickHouse(name)),
+        hashedNumber(original, 'customer.id', textInClickHouse(name)),
       ];
     case 'instant': {
       const inFile = name === 'created_at' ? confirmedCreation : hexInstant(copy);
-      return [numberPart(sentInstant(original), inFile, hexInstantInClickHouse(name))];
+      return [hashedNumber(sentInstant(original), inFile, hexInstantInClickHouse(name))];
     }
     case 'text':
-      return [textPart(original, copy, name)];
+      return [hashedText(original, copy, name)];
     case 'label':
-      return [textPart(original, `${labelTable(name)}.value`, name)];
+      return [hashedText(original, `${labelTable(name)}.value`, name)];
     case 'coupons':
-      return [textPart(`${original}::text`, copy, name)];
+      return [hashedText(`${original}::text`, copy, name)];
   }
 }
 
@@ -87,7 +87,7 @@ const confirmedCreation = `case
   when ${isQuarterHourSql(`purchase.${creationQuarter.name}`, 'epoch_us(purchase.created_at)')}
   then ${hexInstant('purchase.created_at')} end`;
 
-const parts = purchaseColumns.flatMap(partsOf);
+const hashedValues = purchaseColumns.flatMap(hashedValuesOf);
 
 /** The text of a purchase as SQL. `lengthOf` and `textOf` convert a text column. */
 function rowText(
@@ -95,8 +95,8 @@ function rowText(
   lengthOf: (text: string) => string,
   textOf: (text: string) => string = (text) => text,
 ): string {
-  const texts = parts.filter(({ isText }) => isText).map((part) => part[side]);
-  const numbers = parts.filter(({ isText }) => !isText).map((part) => part[side]);
+  const texts = hashedValues.filter(({ isText }) => isText).map((value) => value[side]);
+  const numbers = hashedValues.filter(({ isText }) => !isText).map((value) => value[side]);
   const separated = [...numbers, ...texts.map(lengthOf)].flatMap((number) => [number, `','`]);
   return `concat(${[...separated, ...texts.map(textOf)].join(', ')})`;
 }

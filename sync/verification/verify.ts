@@ -4,18 +4,18 @@ import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import { describeFailure } from '../describe-failure.ts';
 import {
-  type ComparedPart,
-  type ComparisonOptions,
-  comparePart,
-  readRowHashes,
-} from './comparison.ts';
-import {
   DamagedGenerationError,
   IncomparableError,
   type PublishedContent,
   type PublishedContents,
   type RowHash,
 } from './published-content.ts';
+import {
+  type ComparedRange,
+  type ComparisonOptions,
+  compareRange,
+  readRowHashes,
+} from './range-comparison.ts';
 
 export const verificationStates = [
   'equal',
@@ -29,14 +29,14 @@ export const verificationStates = [
 export type Verification = {
   readonly state: (typeof verificationStates)[number];
   readonly reason: string | null;
-  /** The generation of the last part. */
+  /** The generation of the last range. */
   readonly generation: string | null;
   readonly asOf: bigint | null;
   /** Compared purchases of Postgres. */
   readonly purchases: number;
-  /** Purchases that the last part excludes because they changed since the generation's snapshot. */
+  /** Purchases that the last range excludes because they changed since the generation's snapshot. */
   readonly changedSince: number;
-  /** The number of purchases that differ; at least that many if a part has far too many or too few. */
+  /** The number of purchases that differ; at least that many if a range has far too many or too few. */
   readonly differing: number;
   /** Ids of some of the purchases that differ. */
   readonly examples: readonly bigint[];
@@ -47,19 +47,19 @@ export type VerifyOptions = {
   readonly database: Database;
   readonly open: (organizationId: bigint) => Promise<PublishedContents>;
   readonly signal: AbortSignal;
-  /** The pause after each part, as a multiple of the part's duration. */
+  /** The pause after each range, as a multiple of the range's duration. */
   readonly pauseFactor?: number;
   readonly maxWaitMs?: number;
-  /** Purchases of one part, which is one transaction. */
-  readonly partRows?: number;
+  /** Purchases of one range, which is one transaction. */
+  readonly rangeRows?: number;
 };
 
 const maxExamples = 5;
-/** If the counts of a part differ by more than this number, the purchases are not read one by one. */
+/** If the counts of a range differ by more than this number, the purchases are not read one by one. */
 const maxExcess = 50_000;
 
 /**
- * Compares the content of an organization's published generation with Postgres, in parts. Takes
+ * Compares the content of an organization's published generation with Postgres, in ranges. Takes
  * no lock that a worker or a writer waits for. Rejects if Postgres fails; damage of the generation
  * is part of the result.
  */
@@ -93,38 +93,38 @@ export const nothingFound: Findings = {
   examples: [],
 };
 
-/** Compares all purchases, and adds each part's result to `found`. */
+/** Compares all purchases, and adds each range's result to `found`. */
 async function compareInParts(
-  options: ComparisonOptions & Pick<VerifyOptions, 'pauseFactor' | 'partRows'>,
+  options: ComparisonOptions & Pick<VerifyOptions, 'pauseFactor' | 'rangeRows'>,
   found: Findings,
 ): Promise<void> {
-  const { signal, pauseFactor = 0, partRows = 50_000 } = options;
+  const { signal, pauseFactor = 0, rangeRows = 50_000 } = options;
   let after: PurchasePosition | null = null;
   let content: PublishedContent;
   do {
     signal.throwIfAborted();
-    const part: ComparedPart = await comparePart(options, after, partRows);
-    const { published, postgres } = part;
-    content = part.content;
+    const compared: ComparedRange = await compareRange(options, after, rangeRows);
+    const { published, postgres } = compared;
+    content = compared.content;
     found.generation = content.generation.name;
     found.asOf = content.generation.asOf;
-    found.changedSince = part.changed;
+    found.changedSince = compared.changed;
     found.purchases += postgres.count;
     if (published.count !== postgres.count || published.sum !== postgres.sum) {
-      const { differing, ids } = await findDifferences(options, part);
+      const { differing, ids } = await findDifferences(options, compared);
       found.differing += differing;
       found.examples = [...found.examples, ...ids].slice(0, maxExamples);
     }
-    await sleep((performance.now() - part.startedAt) * pauseFactor, undefined, { signal });
-    after = part.range.until;
+    await sleep((performance.now() - compared.startedAt) * pauseFactor, undefined, { signal });
+    after = compared.range.until;
   } while (after !== null);
   if (found.differing === 0) await content.requireConsistent();
 }
 
-/** Compares the purchases of a part, which may have become equal meanwhile. */
+/** Compares the purchases of a range, which may have become equal meanwhile. */
 async function findDifferences(
   options: ComparisonOptions,
-  { range, published, postgres }: ComparedPart,
+  { range, published, postgres }: ComparedRange,
 ): Promise<{ readonly differing: number; readonly ids: readonly bigint[] }> {
   const excess = Math.abs(published.count - postgres.count);
   if (excess > maxExcess) return { differing: excess, ids: [] };
@@ -195,11 +195,11 @@ export async function requireEqual(
 
 /** Rejects if `totals` of loaded purchases, such as `2 worth 300`, differ from those of Postgres. */
 export async function requireTotals(
-  source: Connection,
+  connection: Connection,
   organizationId: bigint,
   totals: unknown,
 ): Promise<void> {
-  const { rows } = await source.query<{ totals: string }>(sql`
+  const { rows } = await connection.query<{ totals: string }>(sql`
     select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
     from purchases where organization_id = ${organizationId}`);
   if (totals === rows[0]?.totals) return;

@@ -4,7 +4,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import type { Builder, BuildOptions, BuildProgress } from '../builds/builder.ts';
 import type { WorkerMetrics } from '../metrics/metrics.ts';
 import type { Build, BuildFailures, BuildKind, Organization } from '../organization.ts';
-import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
+import type { OrganizationReport, OrganizationState } from '../organization-report.ts';
 import { joinPrepared } from '../tick/join.ts';
 import type { Prepared } from '../tick/store.ts';
 import type { Reports } from './status-reports.ts';

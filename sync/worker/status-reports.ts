@@ -5,11 +5,8 @@ import { type Attempted, noteFailure, noteSuccess } from '../attempts.ts';
 import { describeFailure } from '../describe-failure.ts';
 import type { Stage } from '../metrics/metrics.ts';
 import { type Organization, type Organizations, reportOf } from '../organization.ts';
-import {
-  type OrganizationReport,
-  type WorkerFailure,
-  writeWorkerState,
-} from '../status/worker-state.ts';
+import type { OrganizationReport } from '../organization-report.ts';
+import { type WorkerFailure, writeWorkerState } from '../status/worker-state.ts';
 
 const writeIntervalMs = 200;
 

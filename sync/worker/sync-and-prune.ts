@@ -2,7 +2,6 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { every } from '../../src/process/backoff.ts';
-import type { Shard } from '../../src/purchase-store/ticks/shard.ts';
 import { pruneChangeLog } from '../capture/change-log.ts';
 import { exceptionsOf } from '../organization.ts';
 import type { Store } from '../tick/store.ts';
@@ -19,7 +18,6 @@ const maxRetentionMicroseconds = 3_600_000_000n;
 export function createSyncAndPrune(options: {
   readonly database: Database;
   readonly store: Store;
-  readonly shard: Shard;
   readonly ticks: TickRunner;
   readonly builds: BuildScheduler;
   readonly reports: Reports;
@@ -27,25 +25,18 @@ export function createSyncAndPrune(options: {
   readonly log: Logger;
   readonly signal: AbortSignal;
 }) {
-  const { database, store, shard, ticks, builds, reports, log, signal } = options;
+  const { database, store, ticks, builds, reports, log, signal } = options;
   const { context, organizations, exclusively } = ticks;
   const queue = new PQueue({ concurrency: 1 });
   const isSyncDue = every(syncIntervalMs);
   const isCleanUpDue = every(cleanUpIntervalMs);
 
   const now = async (): Promise<void> => {
-    const onDisk = await exclusively(async () => {
-      const { published } = context().publication;
-      return { ...published, logEnds: store.logEnds() };
-    });
-    await store.sync(shard, onDisk.logEnds);
-    await exclusively(async () => {
-      const { publication: current } = context();
-      current.noteSynced(onDisk);
-      await current.publish(current.watermark, current.asOf);
-    });
-    await store.syncTick(shard);
-    const { synced, asOf } = context().publication;
+    const { publication } = context();
+    const synced = await store.sync(exclusively, () =>
+      publication.publish(publication.watermark, publication.asOf),
+    );
+    const { asOf } = publication;
     const exceptions = exceptionsOf(organizations).flatMap(({ watermark }) =>
       watermark !== null && watermark.asOf > asOf - maxRetentionMicroseconds
         ? [watermark.snapshot]
@@ -54,14 +45,13 @@ export function createSyncAndPrune(options: {
     const retained = builds.retained();
     // The next call prunes.
     if (retained === null) return;
-    const snapshots = [synced.snapshot, ...exceptions, ...retained];
+    const snapshots = [synced, ...exceptions, ...retained];
     await pruneChangeLog(database, ticks.reader, snapshots, signal);
   };
 
   const cleanUp = (): Promise<void> =>
     store
       .cleanUp(
-        shard,
         (id) => organizations.has(id),
         (id) => (organizations.get(id)?.work.build ?? null) !== null,
       )

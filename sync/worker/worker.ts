@@ -19,7 +19,7 @@ import {
   type WorkerMetrics,
 } from '../metrics/metrics.ts';
 import { exceptionsOf, type Organization, type Organizations, reportOf } from '../organization.ts';
-import type { OrganizationReport } from '../status/worker-state.ts';
+import type { OrganizationReport } from '../organization-report.ts';
 import type { Store } from '../tick/store.ts';
 import { type BuildScheduler, createBuildScheduler } from './build-scheduler.ts';
 import { type ContinuousVerification, verifyContinuously } from './continuous-verification.ts';

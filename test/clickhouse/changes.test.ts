@@ -5,7 +5,6 @@ import { openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
 import { readClickHouseTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { servedSourceOf } from '../../src/purchase-store/ticks/published.ts';
-import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { retainChangeLog } from '../../sync/capture/change-log.ts';
 import { expectRefusal } from '../http/refusal.ts';
 import { purchasesById } from '../support/follower.ts';
@@ -207,7 +206,10 @@ describe('the change feed of ClickHouse', () => {
     const { publish } = store;
     store.publish = async (content) => {
       const before = await readClickHouseTicks(clickhouse);
-      await store.syncTick(everyOrganization);
+      await store.sync(
+        (work) => work(),
+        async () => {},
+      );
       expect(await readClickHouseTicks(clickhouse)).not.toEqual(before);
       await follower.catchUp();
       await publish(content);

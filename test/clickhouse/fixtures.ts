@@ -85,7 +85,7 @@ export const clickHouseTest = test
         open: async (of) => openPublishedContents(clickhouse, of),
         signal,
         maxWaitMs: 0,
-        partRows: 100,
+        rangeRows: 100,
         ...options,
       });
     return {

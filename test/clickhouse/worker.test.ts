@@ -211,7 +211,7 @@ describe('a worker', () => {
     await replica.sync();
     await replica.change('purchase_value_in_cents > 100');
     await replica.delete('purchase_value_in_cents > 5000');
-    expect(await replica.verify({ partRows: 10_000 })).toMatchObject({
+    expect(await replica.verify({ rangeRows: 10_000 })).toMatchObject({
       state: 'equal',
       purchases: 100,
       changedSince: 5_900,

@@ -88,6 +88,14 @@ it('changes of first purchases change what reports and cohorts count', async ({
       const cohorts = { filters, interval: 'month', periods: 6 } as const;
       await expectSame((each) => each.cohorts(organizationId, cohorts));
     }
+    // Purchases match by the value that they had, or by the present one.
+    for (const filters of [{ minValueInCents: 102n }, { maxValueInCents: 101n }]) {
+      for (const groupBy of [[], ['customer']] as const) {
+        const measures = ['revenue_in_cents', 'customer_count'] as const;
+        const report = { filters, groupBy, measures, orderBy: null, limit: 100 };
+        await expectSame((each) => each.report(organizationId, report));
+      }
+    }
   };
   await expectEqual();
   for (const [index, change] of Object.values(changes).entries()) {

@@ -1,27 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseInstant } from '../../src/domain/instant.ts';
 import {
   type Purchase,
   type PurchaseRow,
   purchaseColumns,
   purchaseFromRow,
-  trackingLabels,
 } from '../../src/domain/purchase.ts';
-import { labelDimensions, type PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import { type CachedLists, createListCache } from '../../src/engines/duckdb/list/list-cache.ts';
 import { doesMatch } from '../../src/engines/duckdb/list/matching-purchases.ts';
-import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/decode-records.ts';
-import {
-  awkwardAmounts,
-  awkwardInstants,
-  awkwardLabels,
-  awkwardPurchase,
-} from '../support/awkward-purchases.ts';
-import { test as published } from '../support/fixtures.ts';
-import { untilShown } from '../support/published.ts';
-import { addCustomer, addPurchase } from '../support/shop.ts';
 
 /** The row of a purchase of a customer at an instant. */
 const rowOf = (id: number, createdAt: number, customer = 1): PurchaseRow =>
@@ -231,87 +219,3 @@ describe('a cached list', () => {
     expect(store.limits.at(-1)).toBe(201);
   });
 });
-
-/** A filter of each kind, and two of which some awkward purchases match both. */
-const everyFilter = (customerId: bigint): PurchaseFilters[] => [
-  {},
-  { customerId },
-  { paymentStatuses: ['paid', 'refunded'] },
-  { platforms: ['shopify', 'woocommerce'] },
-  ...awkwardInstants.slice(0, 3).flatMap((text) => {
-    const instant = parseInstant(text, 'down') as bigint;
-    return [{ createdSince: instant }, { createdUntil: instant }];
-  }),
-  ...awkwardAmounts
-    .filter((cents) => cents >= 0n)
-    .flatMap((cents) => [{ minValueInCents: cents }, { maxValueInCents: cents }]),
-  { currency: ['BRL', 'USD'] },
-  { currency: [''] },
-  ...labelDimensions.map((dimension) => ({ without: [dimension] })),
-  ...trackingLabels.flatMap((name) => awkwardLabels.map((label) => ({ [name]: [label] }))),
-  { utm_source: [...awkwardLabels] },
-  { utm_term: awkwardLabels.slice(0, 3), utm_medium: awkwardLabels.slice(2, 9) },
-  { customerId, minValueInCents: 1n },
-];
-
-published(
-  'purchases, and cached lists with each filter, are those of Postgres after changes',
-  { tags: ['slow'], timeout: 120_000 },
-  async ({
-    database: { pool },
-    directory,
-    organizationId: id,
-    newCustomerId,
-    engine,
-    openWorker,
-  }) => {
-    const add = async (count: number, seed: number) => {
-      const purchases = awkwardPurchase([newCustomerId, otherCustomer]);
-      for (const values of fc.sample(purchases, { numRuns: count, seed })) {
-        await addPurchase(pool, id, values);
-      }
-    };
-    const otherCustomer = await addCustomer(pool, id);
-    const worker = await openWorker({ maxPurchasesWithoutBase: 0 });
-    const postgres = createPostgresEngine(pool);
-    for (let round = 0; round < 4; round += 1) {
-      await add(60, round);
-      // Each takes the values of another purchase, so others match the filters.
-      await pool.query(
-        `update purchases set (customer_id, ${others}) = (
-           select customer_id, ${others} from purchases as other
-           where other.organization_id = $1 and other.id <> purchases.id
-           order by hashint8(other.id + $2 + purchases.id) limit 1)
-         where organization_id = $1 and id % 3 = $2 % 3`,
-        [id, round],
-      );
-      await pool.query('delete from purchases where organization_id = $1 and id % 10 = $2', [
-        id,
-        round,
-      ]);
-      await worker.once([id]);
-      await untilShown(engine, directory, id);
-      const { rows } = await pool.query<{ id: bigint }>(
-        'select generate_series(min(id), max(id)) as id from purchases where organization_id = $1',
-        [id],
-      );
-      for (const { id: purchase } of rows) {
-        const { result } = await engine.get(id, purchase);
-        expect(result).toEqual((await postgres.get(id, purchase)).result);
-      }
-      for (const filters of everyFilter(newCustomerId)) {
-        const query = { filters, limit: 20 };
-        const { result } = await engine.list(id, query);
-        expect(result, String(Object.entries(filters))).toEqual(
-          (await postgres.list(id, query)).result,
-        );
-      }
-    }
-  },
-);
-
-/** All but the columns of the primary key and of the organization. */
-const others = purchaseColumns
-  .map(({ name }) => name)
-  .filter((name) => name !== 'id' && name !== 'customer_id')
-  .join(', ');

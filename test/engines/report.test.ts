@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import { comparedPeriod } from '../../src/domain/compared-period.ts';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { TooManyPeriodsError } from '../../src/domain/period.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
@@ -8,18 +9,17 @@ import {
   comparisons,
   type PeriodDimension,
   type PurchaseCohortsQuery,
-  periodDimensions,
+  type PurchaseReportQuery,
   reportMeasures,
   TooManyCohortsError,
 } from '../../src/domain/purchase-report.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
-import { type OracleQuery, type OracleRow, oracleCohorts, oracleReport } from './report-oracle.ts';
 import { describeEngines, storeIn } from './store.ts';
 
 const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
-const total: OracleQuery = {
+const total: PurchaseReportQuery = {
   filters: {},
   measures: ['purchase_count'],
   groupBy: [],
@@ -27,12 +27,11 @@ const total: OracleQuery = {
   limit: 100,
 };
 
-/** Reports and cohorts, against the same computations over the inserted rows. */
+/** Reports and cohorts. `random-questions` compares all of their parameters with plain SQL. */
 describeEngines('the engine %s', (name) => {
   const store = storeIn(name);
   let organization: bigint;
   let customers: bigint[];
-  let rows: OracleRow[];
 
   const publish = async (valuesOf: (customers: bigint[]) => readonly PurchaseValues[]) => {
     const added = await store.add([]);
@@ -40,24 +39,16 @@ describeEngines('the engine %s', (name) => {
     for (let count = customers.length; count < 9; count += 1) {
       customers.push(await addCustomer(store.database.pool, added.organization));
     }
-    rows = [];
     for (const values of valuesOf(customers)) {
-      const id = await addPurchase(store.database.pool, added.organization, values);
-      rows.push({ purchase_value_in_cents: 100n, ...values, id });
+      await addPurchase(store.database.pool, added.organization, values);
     }
     await store.publish(added);
     ({ organization } = added);
   };
-  const expectReport = async (query: OracleQuery) => {
-    const { result, asOf } = await store.engine.report(organization, query);
-    expect(result).toEqual(await oracleReport(rows, query, asOf));
-    return result;
-  };
-  const expectCohorts = async (query: PurchaseCohortsQuery) => {
-    const { result, asOf } = await store.engine.cohorts(organization, query);
-    expect(result).toEqual(oracleCohorts(rows, query, asOf));
-    return result;
-  };
+  const report = async (query: PurchaseReportQuery) =>
+    (await store.engine.report(organization, query)).result;
+  const cohortsOf = async (query: PurchaseCohortsQuery) =>
+    (await store.engine.cohorts(organization, query)).result;
 
   const purchasesAt = (...values: readonly (Partial<PurchaseValues> & { customer: number })[]) =>
     publish((customers) =>
@@ -81,7 +72,7 @@ describeEngines('the engine %s', (name) => {
       const groupBy = ['customer_type', 'utm_source'] as const;
       const orderBy = { by: 'utm_source', isDescending: false } as const;
       const measures = ['new_customer_count', 'returning_customer_count'] as const;
-      const found = await expectReport({ ...total, filters, groupBy, orderBy, measures });
+      const found = await report({ ...total, filters, groupBy, orderBy, measures });
       return found.rows.filter(({ keys }) => keys[0] === 'new').map(({ keys }) => keys[1]);
     };
     expect(await newSources({})).toEqual(['b', 'd']);
@@ -104,7 +95,7 @@ describeEngines('the engine %s', (name) => {
       { customer: 2, created_at: '2026-02-06T00:00:00Z', utm_source: 'b' },
       { customer: 2, created_at: '2026-02-07T00:00:00Z', utm_source: 'b' },
     );
-    const query: OracleQuery = {
+    const query: PurchaseReportQuery = {
       ...total,
       filters: {
         createdSince: micros('2026-02-01T00:00:00Z'),
@@ -115,23 +106,12 @@ describeEngines('the engine %s', (name) => {
       orderBy: { by: 'repeat_customer_count', isDescending: true },
       compareTo: 'previous_month',
     };
-    const { totals, rows } = await expectReport(query);
+    const { totals, rows } = await report(query);
     expect(totals).toEqual({ values: [3n], compared: [1n] });
     expect(rows.map(({ values, compared }) => [values[0], compared?.[0]])).toEqual([
       [1n, 0n],
       [1n, 0n],
     ]);
-    const measures = [...reportMeasures];
-    for (const groupBy of [[], ['month'], ['customer'], ['customer_type', 'utm_source']] as const) {
-      await expectReport({ ...query, measures, groupBy: [...groupBy] });
-      await expectReport({
-        ...query,
-        measures,
-        groupBy: [...groupBy],
-        filters: {},
-        compareTo: undefined,
-      });
-    }
   });
 
   it('has the smallest value that half and nine tenths of the purchases do not exceed', async () => {
@@ -153,8 +133,8 @@ describeEngines('the engine %s', (name) => {
     );
     const measures = ['median_value_in_cents', 'p90_value_in_cents'] as const;
     const orderBy = { by: 'median_value_in_cents', isDescending: false } as const;
-    const query: OracleQuery = { ...total, measures, orderBy };
-    const { rows } = await expectReport({ ...query, groupBy: ['utm_source'] });
+    const query: PurchaseReportQuery = { ...total, measures, orderBy };
+    const { rows } = await report({ ...query, groupBy: ['utm_source'] });
     expect(rows.map(({ keys, values }) => [keys[0], ...values])).toEqual([
       [null, -greatest, greatest],
       ['of 1', 1n, 1n],
@@ -164,16 +144,8 @@ describeEngines('the engine %s', (name) => {
       ['of 9', 5n, 9n],
       ['of 11', 6n, 10n],
     ]);
-    const none = await expectReport({ ...query, filters: { platforms: ['bling'] } });
+    const none = await report({ ...query, filters: { platforms: ['bling'] } });
     expect(none.totals.values).toEqual([0n, 0n]);
-    const filters = { createdSince: micros('2026-02-05T00:00:00Z') };
-    const compareTo = 'previous_period';
-    for (const groupBy of [[], ['day'], ['customer_type', 'utm_source'], ['customer']] as const) {
-      await expectReport({ ...query, groupBy: [...groupBy], filters, compareTo });
-      const all = { ...query, measures: reportMeasures, groupBy: [...groupBy] };
-      await expectReport({ ...all, filters: { paymentStatuses: ['paid'] } });
-      await expectReport(all);
-    }
   });
 
   it('matches periods by their place, and has rows of purchases in the compared period alone', async () => {
@@ -183,7 +155,7 @@ describeEngines('the engine %s', (name) => {
       { customer: 1, created_at: '2026-02-28T00:00:00Z', purchase_value_in_cents: 20n },
       { customer: 0, created_at: '2026-01-01T23:00:00Z', purchase_value_in_cents: 40n },
     );
-    const query: OracleQuery = {
+    const query: PurchaseReportQuery = {
       ...total,
       filters: {
         createdSince: micros('2026-02-01T00:00:00Z'),
@@ -194,8 +166,8 @@ describeEngines('the engine %s', (name) => {
       orderBy: { by: 'day', isDescending: false },
       compareTo: 'previous_period',
     };
-    const rowsOf = async (query: OracleQuery) =>
-      (await expectReport(query)).rows.map(({ values, compared }) => [values[0], compared?.[0]]);
+    const rowsOf = async (query: PurchaseReportQuery) =>
+      (await report(query)).rows.map(({ values, compared }) => [values[0], compared?.[0]]);
     const days = await rowsOf(query);
     expect(days).toHaveLength(28);
     expect([days[0], days[27]]).toEqual([
@@ -234,7 +206,7 @@ describeEngines('the engine %s', (name) => {
       const orderBy = { by: period, isDescending: false } as const;
       const shape = { measures: ['revenue_in_cents'], groupBy: [period], orderBy } as const;
       const query = { ...total, ...shape, filters, limit: 1000, compareTo, timeZone };
-      const { rows } = await expectReport(query);
+      const { rows } = await report(query);
       return rows.map(({ keys, values, compared }) => [
         formatInstant(keys[0] as bigint).slice(5, 16),
         values[0],
@@ -272,10 +244,6 @@ describeEngines('the engine %s', (name) => {
       ['03-30T00:00', 0n, 0n],
       ['03-31T00:00', 14n, 0n],
     ]);
-    const quarters = ['2025-01-01T00:00:00Z', '2025-03-31T23:59:59Z'] as const;
-    for (const period of periodDimensions) {
-      if (period !== 'hour') for (const each of comparisons) await reportOf(each, period, quarters);
-    }
     const aWeek = ['2025-02-24T00:00:00Z', '2025-03-02T23:59:59Z'] as const;
     expect(await reportOf('previous_year_weekdays', 'day', aWeek)).toEqual([
       ['02-24T00:00', 0n, 10n],
@@ -291,27 +259,30 @@ describeEngines('the engine %s', (name) => {
   const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
 
   it('ends cohorts and compared periods at the instant of the data', async () => {
-    await purchasesAt(
-      ...[800, 400, 100, 70, 40, 35, 20, 8, 1, 0.01, -3, -100].flatMap((days, index) => [
-        { customer: index % 5, created_at: ago(days), utm_source: 'google' },
-        { customer: 5 + (index % 3), created_at: ago(days) },
-      ]),
-    );
+    const days = [800, 400, 100, 70, 40, 20, 0.01, -3, -100];
+    await purchasesAt(...days.map((each, index) => ({ customer: index, created_at: ago(each) })));
     for (const interval of cohortIntervals) {
-      for (const periods of [2, 60]) {
-        const query = { filters: {}, interval, periods, timeZone: 'America/Sao_Paulo' };
-        const { cohorts } = await expectCohorts(query);
-        const all = cohorts.flatMap(({ periods }) => periods);
-        if (periods === 60) expect(all.some(({ isComplete }) => !isComplete)).toBe(true);
-        await expectCohorts({ ...query, groupBy: 'utm_source' });
-      }
+      const query = { filters: {}, interval, timeZone: 'America/Sao_Paulo' };
+      const { cohorts } = await cohortsOf({ ...query, periods: 60 });
+      const complete = cohorts.map(({ periods }) => periods.map(({ isComplete }) => isComplete));
+      expect(complete[2]?.length).toBeGreaterThan(1);
+      expect(complete[2]?.slice(0, -1)).not.toContain(false);
+      expect(complete[2]?.at(-1)).toBe(false);
+      // Of purchases that are not made yet.
+      expect(complete.at(-1)).toEqual([false]);
+      const [oldest] = (await cohortsOf({ ...query, periods: 2 })).cohorts;
+      expect(oldest?.periods).toMatchObject([{ isComplete: true }, { isComplete: true }]);
     }
+    const since = micros(ago(45));
     for (const compareTo of comparisons) {
       for (const groupBy of [[], ['day'], ['week'], ['month', 'utm_source']] as const) {
-        const filters = { createdSince: micros(ago(45)) };
-        const by = groupBy[0] ?? 'purchase_count';
-        const query = { ...total, measures: reportMeasures, filters, groupBy, compareTo };
-        await expectReport({ ...query, orderBy: { by, isDescending: false } });
+        const orderBy = { by: groupBy[0] ?? 'purchase_count', isDescending: false } as const;
+        const query = { ...total, filters: { createdSince: since }, groupBy, orderBy, compareTo };
+        const { result, asOf } = await store.engine.report(organization, query);
+        const period = { since, until: asOf };
+        expect(result.period).toEqual(period);
+        expect(result.comparedPeriod).toEqual(await comparedPeriod(period, compareTo, undefined));
+        expect(result.totals.values).toEqual([3n]);
       }
     }
   });
@@ -325,7 +296,7 @@ describeEngines('the engine %s', (name) => {
     );
     const query = { filters: {}, interval: 'month', periods: 1 } as const;
     const currencyOf = async (filters: PurchaseFilters) =>
-      (await expectCohorts({ ...query, filters })).currency;
+      (await cohortsOf({ ...query, filters })).currency;
     expect(await currencyOf({})).toBe('BRL');
     expect(await currencyOf({ utm_source: ['one'] })).toBe('BRL');
     expect(await currencyOf({ utm_source: ['none'] })).toBeNull();
@@ -343,14 +314,15 @@ describeEngines('the engine %s', (name) => {
         const orderBy = { by: groupBy[0] ?? 'purchase_count', isDescending: false } as const;
         const query = { ...total, measures: reportMeasures, groupBy, orderBy, filters: inverted };
         for (const compareTo of [undefined, ...comparisons]) {
-          const { rows, totals } = await expectReport({ ...query, compareTo });
+          const { rows, totals } = await report({ ...query, compareTo });
           if (compareTo === undefined) expect(rows).toEqual([]);
           expect(new Set(totals.values)).toEqual(new Set([0n]));
         }
-        if (values.length === 0) await expectReport({ ...query, filters: {} });
+        if (values.length > 0) continue;
+        expect((await report({ ...query, filters: {} })).rows).toEqual([]);
       }
       const cohorts = { filters: inverted, interval: 'month', periods: 12 } as const;
-      expect((await expectCohorts(cohorts)).cohorts).toEqual([]);
+      expect((await cohortsOf(cohorts)).cohorts).toEqual([]);
     }
   });
 
@@ -370,7 +342,7 @@ describeEngines('the engine %s', (name) => {
     expect(error).toBeInstanceOf(TooManyPeriodsError);
     expect(error).toMatchObject({ count: 1001 });
     const filters = { createdSince: micros(at(1)) };
-    const { rows } = await expectReport({ ...query, filters, limit: 1000 });
+    const { rows } = await report({ ...query, filters, limit: 1000 });
     expect(rows).toHaveLength(1000);
     const added = await store.add([]);
     for (let week = 0; week <= 120; week += 1) {

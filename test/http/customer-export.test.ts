@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { TableBatch } from '../../src/http/formats/table.ts';
-import type { Services } from '../../src/http/services.ts';
+import type { ResourceServices } from '../../src/http/resource-services.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { customerInDetail } from '../../src/resources/customers/customer-wire.ts';
 import { recordTable } from '../../src/resources/record/record-table.ts';
@@ -164,7 +164,7 @@ describe('the clients of an export of customers', { timeout: 120_000 }, () => {
     return () => resumed.abort();
   };
 
-  const watched = (services: Services): Services => ({
+  const watched = (services: ResourceServices): ResourceServices => ({
     ...services,
     writeTable: ({ table, batches: all }, output, signal) => {
       const counted = (async function* count(): AsyncGenerator<TableBatch> {

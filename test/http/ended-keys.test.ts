@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import type { ExportWriter } from '../../src/http/services.ts';
+import type { ExportWriter } from '../../src/http/resource-services.ts';
 import { test } from '../support/fixtures.ts';
 import { testServices } from '../support/services.ts';
 import { addPurchases } from '../support/shop.ts';

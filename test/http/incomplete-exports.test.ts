@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
-import type { ExportWriter } from '../../src/http/services.ts';
+import type { ExportWriter } from '../../src/http/resource-services.ts';
 import type { TestApi } from '../support/api.ts';
 import { test as it } from '../support/fixtures.ts';
 import { testServices } from '../support/services.ts';

@@ -3,9 +3,9 @@ import { checkMapping } from '../../src/postgres/mapping/check/check.ts';
 import { mapChanges } from '../../src/postgres/mapping/map-changes.ts';
 import { readMapping } from '../../src/postgres/mapping/mapping-definition.ts';
 import { inMappingTransaction } from '../../src/postgres/mapping/mapping-transaction.ts';
+import { createTotals } from '../../sync/mapping/customer-totals.ts';
 import { createMapper } from '../../sync/mapping/mapper.ts';
 import { createMappingRound } from '../../sync/mapping/mapping-round.ts';
-import { createTotals } from '../../sync/mapping/totals.ts';
 import { it, log, tables } from './small-shop.ts';
 
 it('logs keys, whatever the search path of a writer has', async ({ start, query }) => {

@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 import type { ChangeFeed } from '../../src/domain/purchase-changes.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createExportWriters } from '../../src/exports/export-process.ts';
-import type { Services } from '../../src/http/services.ts';
+import type { ResourceServices } from '../../src/http/resource-services.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { createPostgresQueryPool } from '../../src/postgres/connection/query-pool.ts';
 import { createTestChangeFeed } from './engines.ts';
@@ -19,7 +19,7 @@ export function testServices(
   database: Database,
   purchases: PurchaseEngine,
   changes: ChangeFeed = createTestChangeFeed(tmpdir()),
-): Services {
+): ResourceServices {
   return {
     postgres: createPostgresQueryPool(database),
     exportDatabase: database,

@@ -7,7 +7,7 @@ import { reserveBytes } from '../../src/process/disk-space.ts';
 import { jsonOf } from '../../src/process/json-file.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { mergedBasePath } from '../../sync/builds/base-file.ts';
-import type { OrganizationReport } from '../../sync/status/worker-state.ts';
+import type { OrganizationReport } from '../../sync/organization-report.ts';
 import { recordedLog } from '../http/recorded-log.ts';
 import { mountDisk, withUnnoticedFullDisk } from '../support/disk.ts';
 import { isolatedTest } from '../support/fixtures.ts';

@@ -5,7 +5,8 @@ import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
 import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { type OrganizationReport, readWorkerState } from '../../sync/status/worker-state.ts';
+import type { OrganizationReport } from '../../sync/organization-report.ts';
+import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
 

@@ -8,7 +8,7 @@ import {
   type TickFile,
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
-import type { OrganizationReport } from '../../sync/status/worker-state.ts';
+import type { OrganizationReport } from '../../sync/organization-report.ts';
 import { test } from '../support/fixtures.ts';
 import { withBuilder } from '../support/held-builds.ts';
 import { publishedFiles } from '../support/published-files.ts';

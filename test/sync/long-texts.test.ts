@@ -8,7 +8,7 @@ import { reserveBytes } from '../../src/process/disk-space.ts';
 import { decodeRecords } from '../../src/purchase-store/delta/decode-records.ts';
 import { createChunkReader, maxChunkBytes } from '../../sync/builds/load/chunk-reader.ts';
 import { streamChanges } from '../../sync/capture/changed-purchases.ts';
-import type { OrganizationReport } from '../../sync/status/worker-state.ts';
+import type { OrganizationReport } from '../../sync/organization-report.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
 import { addPurchase, addPurchases, type PurchaseValues } from '../support/shop.ts';
@@ -197,8 +197,12 @@ it('the stream of changes has each purchase once, however often it changed', asy
   }
   await change('delete from purchases where id % 3 = 0');
   const ids: bigint[] = [];
-  await withSnapshot(database.pool, async (source) => {
-    for await (const [of, { lines, records }] of streamChanges(source, [organizationId], since)) {
+  await withSnapshot(database.pool, async (connection) => {
+    for await (const [of, { lines, records }] of streamChanges(
+      connection,
+      [organizationId],
+      since,
+    )) {
       expect(of).toBe(organizationId);
       const decoded = lines.toString().trimEnd().split('\n');
       expect(decoded).toHaveLength(records);

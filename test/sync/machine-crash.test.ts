@@ -65,7 +65,7 @@ const it = isolatedTest
           ...store,
           async sync(...synced) {
             if (isBroken) throw new Error('the disk does not respond');
-            await store.sync(...synced);
+            return store.sync(...synced);
           },
         },
       }),
@@ -205,7 +205,12 @@ describe('a restart of the operating system', { tags: ['slow'] }, () => {
     renameSync(log, `${log}.kept`);
     // Opening it fails.
     renameSync(socket, log);
-    const sync = () => store.sync(everyOrganization, store.logEnds());
+    await store.publish(tick);
+    const sync = () =>
+      store.sync(
+        (work) => work(),
+        () => store.publish(tick),
+      );
     await expect(sync()).rejects.toThrow('ENXIO');
     await expect(sync()).rejects.toThrow('ENXIO');
     renameSync(`${log}.kept`, log);

@@ -184,7 +184,7 @@ describe('a verification of damaged files', { tags: ['slow'] }, () => {
     async ([_, statement, differing], { files }) => {
       await files.damage(statement(files.id));
       const state = 'differs';
-      expect(await files.verify({ partRows: 40 })).toMatchObject({ state, differing });
+      expect(await files.verify({ rangeRows: 40 })).toMatchObject({ state, differing });
     },
   );
 
@@ -196,7 +196,7 @@ describe('a verification of damaged files', { tags: ['slow'] }, () => {
   it('names some purchases that differ, in all parts', async ({ files: { ids, ...files } }) => {
     const deleted = [ids[17], ids[51]];
     await files.damage(`delete from purchase where id in (${deleted})`);
-    expect(await files.verify({ partRows: 40 })).toMatchObject({
+    expect(await files.verify({ rangeRows: 40 })).toMatchObject({
       purchases: 102,
       differing: 2,
       examples: deleted,
@@ -212,7 +212,7 @@ describe('a verification of damaged files', { tags: ['slow'] }, () => {
     await published.sync();
     const id = ids[15] as bigint;
     await published.damage(`update purchase set order_number = 'x' where id = ${id}`);
-    expect(await published.verify({ partRows: 8 })).toMatchObject({
+    expect(await published.verify({ rangeRows: 8 })).toMatchObject({
       purchases: 24,
       differing: 1,
       examples: [id],

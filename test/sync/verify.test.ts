@@ -45,8 +45,8 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     const purchases = fc.sample(awkwardPurchase(customers), { numRuns: 200, seed: 7 });
     for (const purchase of purchases) await addPurchase(pool, published.organization, purchase);
     await published.sync();
-    for (const partRows of [1_000, 30]) {
-      expect(await published.verify({ partRows })).toMatchObject({ ...equal, purchases: 200 });
+    for (const rangeRows of [1_000, 30]) {
+      expect(await published.verify({ rangeRows })).toMatchObject({ ...equal, purchases: 200 });
     }
   });
 
@@ -86,7 +86,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     // Six old ids, the new id of one of these, and two new purchases.
     const changedSince = 9;
     expect(await published.verify()).toMatchObject({ ...equal, purchases: 34, changedSince });
-    expect(await published.verify({ partRows: 12 })).toMatchObject({ ...equal, purchases: 34 });
+    expect(await published.verify({ rangeRows: 12 })).toMatchObject({ ...equal, purchases: 34 });
     expect(await published.verify({ organizationId: other })).toMatchObject({ state: 'equal' });
     await published.damage(`delete from purchase where id = ${ids[8]}`);
     expect(await published.verify()).toMatchObject({ differing: 1, examples: [ids[8]] });
@@ -135,7 +135,7 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     const generations = new Set<string | null>();
     while (generations.size < 10) {
       for (const organizationId of [published.organization, other]) {
-        const options = { organizationId, partRows: 40, maxWaitMs: 30_000 };
+        const options = { organizationId, rangeRows: 40, maxWaitMs: 30_000 };
         const verification = await published.verify(options);
         expect(verification).toMatchObject(equal);
         generations.add(verification.generation);

@@ -1,11 +1,11 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { readBootId, type TickFile } from '../../purchase-store/ticks/published-tick.ts';
+import type { Tick } from '../../purchase-store/ticks/published-tick.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import type { WriterBatches } from './relations.ts';
 import { table } from './schema.ts';
 
 /** The tick that a worker published last. */
-export type ClickHouseTick = TickFile & {
+export type ClickHouseTick = Tick & {
   readonly number: bigint;
   /** The batches that queries read. */
   readonly writers: readonly WriterBatches[];
@@ -72,7 +72,8 @@ type TickRow = readonly [
 function tickFrom(row: TickRow): ClickHouseTick {
   const [of, shard, number, tick, asOf, snapshot, token, fingerprint, database] = row;
   const [writers, exceptions, changesUntil, changesSince] = [row[9], row[10], row[11], row[12]];
-  const published = {
+  return {
+    shard: { number: shard, of },
     tick: Number(tick),
     asOf: BigInt(asOf),
     snapshot,
@@ -83,16 +84,8 @@ function tickFrom(row: TickRow): ClickHouseTick {
         { asOf: BigInt(asOf), snapshot, token },
       ]),
     ),
-  };
-  return {
-    shard: { number: shard, of },
-    ...published,
     fingerprint,
     database,
-    // ClickHouse confirms an insert when it has the rows.
-    synced: { ...published, logEnds: {} },
-    logEnds: {},
-    boot: readBootId(),
     number: BigInt(number),
     writers: writers.map(({ writer, last }) => ({ writer, last: BigInt(last) })),
     changesUntil: BigInt(changesUntil),

@@ -1,6 +1,6 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
-import type { PeriodRows, RowShift } from '../../domain/compared-periods.ts';
 import { intervalMonths } from '../../domain/period.ts';
+import type { PeriodRows, RowShift } from '../../domain/period-rows.ts';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
 import { labelOfDimension } from '../../domain/purchase-query.ts';
 import {
@@ -22,7 +22,7 @@ export type DimensionSource<Dimension extends DimensionSql = DimensionSql> = {
   readonly quotient: Dialect['quotient'];
 };
 
-/** A dimension as SQL. A period is the number of its row (domain/compared-periods.ts). */
+/** A dimension as SQL. A period is the number of its row (domain/period-rows.ts). */
 export async function dimensionOf<Dimension extends DimensionSql>(
   source: DimensionSource<Dimension>,
   dimension: ReportDimension,

@@ -1,11 +1,4 @@
-import {
-  comparedRows,
-  isOfComparedAlone,
-  keyOfRow,
-  type PeriodRows,
-  rowOf,
-} from '../../domain/compared-periods.ts';
-import type { Bounds } from '../../domain/comparison.ts';
+import type { Bounds } from '../../domain/compared-period.ts';
 import {
   intervals,
   type PeriodCalendar,
@@ -16,6 +9,13 @@ import {
   requireFewPeriods,
 } from '../../domain/period.ts';
 import { maxAutoPeriods, maxPeriods } from '../../domain/period-limit.ts';
+import {
+  comparedRows,
+  isOfComparedAlone,
+  keyOfRow,
+  type PeriodRows,
+  rowOf,
+} from '../../domain/period-rows.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   type DimensionValue,
@@ -144,7 +144,7 @@ async function exactRange(
   };
 }
 
-/** Groups whose periods are numbers of rows (domain/compared-periods.ts). */
+/** Groups whose periods are numbers of rows (domain/period-rows.ts). */
 export const withPeriodRows = (
   groups: readonly Group[],
   periods: Periods | null,

@@ -1,6 +1,6 @@
-import { ownRows } from '../../domain/compared-periods.ts';
-import { comparedPeriod } from '../../domain/comparison.ts';
+import { comparedPeriod } from '../../domain/compared-period.ts';
 import { grouped } from '../../domain/grouped.ts';
+import { ownRows } from '../../domain/period-rows.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   type Currencies,

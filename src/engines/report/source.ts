@@ -1,6 +1,6 @@
 import type { Sql } from 'sql-template-tag';
-import type { PeriodRows } from '../../domain/compared-periods.ts';
 import type { LocalCalendar, PeriodCalendar, PeriodRange } from '../../domain/period.ts';
+import type { PeriodRows } from '../../domain/period-rows.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import type { Currencies, ReportDimension } from '../../domain/purchase-report.ts';
 import type { Dialect, Read, Side, SumName } from './statement.ts';

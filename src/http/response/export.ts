@@ -7,9 +7,9 @@ import type { FormatDescription } from '../formats/format.ts';
 import { formats } from '../formats/negotiation.ts';
 import type { ExportOutcome, HttpObserver } from '../observer.ts';
 import { signalOf } from '../request/client-disconnect.ts';
+import type { ExportOutput } from '../resource-services.ts';
 import type { ApiRequest, ExportRoute } from '../route.ts';
 import { resetUnlessComplete } from '../server/connections.ts';
-import type { ExportOutput } from '../services.ts';
 import type { TakeExportSlot } from './export-slots.ts';
 
 type ExportRequest = {

@@ -21,15 +21,18 @@ export type ComparisonOptions = {
 };
 
 /** A range of the external ids of a view that is compared step by step. */
-export type Part = {
+export type ViewRange = {
   /** The last external id that was compared. */
   after: string | null;
   readonly until: string | null;
   isEnd: boolean;
 };
 
-/** All of a view, or the part of it with these bounds. */
-export const createPart = ({ after = null, until = null }: Partial<Part> = {}): Part => ({
+/** All of a view, or the range of it with these bounds. */
+export const createViewRange = ({
+  after = null,
+  until = null,
+}: Partial<ViewRange> = {}): ViewRange => ({
   ...{ after, until },
   isEnd: false,
 });
@@ -41,14 +44,14 @@ export const createPart = ({ after = null, until = null }: Partial<Part> = {}): 
 export function createComparison(mapping: Mapping, options: ComparisonOptions): Comparison {
   const views = mappedViews.map((view) => ({
     comparison: compareView(mapping, view, options),
-    part: createPart(),
+    range: createViewRange(),
   }));
   return {
     async step(connection) {
       const [view] = views;
       if (view === undefined) return null;
-      const { comparison, part } = view;
-      if (!part.isEnd) return comparison.step(connection, part);
+      const { comparison, range } = view;
+      if (!range.isEnd) return comparison.step(connection, range);
       const ended = await comparison.end(connection);
       views.shift();
       return { ...ended, rows: 0 };
@@ -58,7 +61,7 @@ export function createComparison(mapping: Mapping, options: ComparisonOptions): 
 
 /**
  * Compares the rows of one view. Stored rows that it lacks are deleted at the end, when it is known how
- * many these are. Parts may be compared at the same time by several transactions.
+ * many these are. Ranges may be compared at the same time by several transactions.
  */
 export function compareView(
   mapping: Mapping,
@@ -68,18 +71,18 @@ export function compareView(
   const gone: Gone[number][] = [];
   let startedAt: Date | null = null;
   return {
-    /** Compares the next rows of a part. */
-    async step(connection: Connection, part: Part): Promise<Compared> {
+    /** Compares the next rows of a range. */
+    async step(connection: Connection, range: ViewRange): Promise<Compared> {
       startedAt ??= await readNow(connection);
-      const { after, until } = part;
+      const { after, until } = range;
       const found = await mapRange(connection, mapping, view, { after, until, limit });
       for (const row of found.gone) gone.push(row);
-      part.after = found.last ?? after;
-      part.isEnd = found.isEnd;
+      range.after = found.last ?? after;
+      range.isEnd = found.isEnd;
       return { ...found, rows: found.selected };
     },
 
-    /** Ends a comparison whose parts have ended. */
+    /** Ends a comparison whose ranges have ended. */
     async end(connection: Connection): Promise<Mapped> {
       const rows = await stillStored(connection, view, gone);
       const allowed = acceptDeletions

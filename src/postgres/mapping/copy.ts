@@ -1,5 +1,5 @@
 import { type Connection, type Database, withConnection } from '../connection/pool.ts';
-import { type Compared, type compareView, createPart, type Part } from './comparison.ts';
+import { type Compared, type compareView, createViewRange, type ViewRange } from './comparison.ts';
 import { repeatAfterConflicts } from './contention.ts';
 import { mapChanges } from './map-changes.ts';
 import type { MappedView, Mapping } from './mapping-definition.ts';
@@ -24,11 +24,11 @@ export async function compareAmongChanges({
   signal,
   count,
 }: Copy): Promise<void> {
-  const part = createPart();
-  while (!part.isEnd) {
+  const range = createViewRange();
+  while (!range.isEnd) {
     const step = async (connection: Connection) => {
       await mapChanges(connection, mapping);
-      return comparison.step(connection, part);
+      return comparison.step(connection, range);
     };
     count(
       await repeatAfterConflicts(() =>
@@ -53,9 +53,9 @@ export async function copyFromBothEnds(
     lockTimeoutMs,
     isShared: true,
   };
-  const copyPart = async (part: Part) => {
-    while (!part.isEnd) {
-      const step = (connection: Connection) => comparison.step(connection, part);
+  const copyRange = async (range: ViewRange) => {
+    while (!range.isEnd) {
+      const step = (connection: Connection) => comparison.step(connection, range);
       await repeatAfterConflicts(() => inMappingTransaction(database, step, options)).then(
         count,
         (error) => {
@@ -65,8 +65,8 @@ export async function copyFromBothEnds(
       );
     }
   };
-  const parts = [createPart({ until: middle }), createPart({ after: middle })];
-  await Promise.allSettled((middle === null ? [createPart()] : parts).map(copyPart));
+  const ranges = [createViewRange({ until: middle }), createViewRange({ after: middle })];
+  await Promise.allSettled((middle === null ? [createViewRange()] : ranges).map(copyRange));
   options.signal.throwIfAborted();
 }
 

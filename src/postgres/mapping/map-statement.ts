@@ -217,7 +217,7 @@ const relinked = `union all
       where known_id is not null and known_customer is distinct from customer_external_id
         and (external_id, organization_id) not in (select external_id, organization_id from differing where is_new)`;
 
-/** Organizations whose row stays as it is are not locked: totals.ts changes it as well. */
+/** Organizations whose row stays as it is are not locked: customer-totals.ts changes it as well. */
 const knownOrganizations = `insert into mapped_organizations as known (organization_id)
       select organization_id from changed
       where not exists (

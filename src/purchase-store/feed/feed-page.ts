@@ -17,25 +17,25 @@ import type { Published } from '../ticks/published.ts';
 import type { ChangePosition } from './change-position.ts';
 
 /** A part of a log that belongs to the change feed. The last one grows: its end is null. */
-type Part = { readonly log: string; readonly begin: number; readonly end: number | null };
+type FeedLog = { readonly log: string; readonly begin: number; readonly end: number | null };
 
 /**
- * The parts of the change feed: of replaced logs, then the log of CURRENT after `logBytes`. Together they
+ * The parts of logs of the change feed: replaced logs, then the log of CURRENT after `logBytes`. Together they
  * have all changes, in the order of publication.
  */
-const partsOf = ({ replacedLogs, log, logBytes }: Current): Part[] => [
+const feedLogs = ({ replacedLogs, log, logBytes }: Current): FeedLog[] => [
   ...replacedLogs,
   { log, begin: logBytes, end: null },
 ];
 
-const beginOf = ({ log, begin }: Part): ChangePosition => ({
+const beginOf = ({ log, begin }: FeedLog): ChangePosition => ({
   log,
   batch: begin,
   record: 0,
   checksum: null,
 });
 
-/** The begin of the part of the feed that follows all replaced logs. */
+/** The begin of the log of the feed that follows all replaced logs. */
 export const beginOfLog = (current: Current): ChangePosition =>
   beginOf({ log: current.log, begin: current.logBytes, end: null });
 
@@ -63,15 +63,15 @@ export function readFeedPage(
   published: Published,
   { after, limit }: { readonly after: ChangePosition; readonly limit: number },
 ): Pick<ChangesPage, 'changes' | 'hasMore'> & { readonly next: ChangePosition } {
-  const parts = partsOf(published.files);
-  const first = parts.findIndex(({ log }) => log === after.log);
+  const logs = feedLogs(published.files);
+  const first = logs.findIndex(({ log }) => log === after.log);
   if (first === -1) throw new UnknownPositionError();
   const page: Page = {
     ...{ lines: new Map(), limit, bytesLeft: maxPageBytes, next: after, isFull: false },
   };
-  for (const [index, part] of parts.slice(first).entries()) {
-    if (index > 0) page.next = beginOf(part);
-    readPart(directory, part, published, page);
+  for (const [index, feedLog] of logs.slice(first).entries()) {
+    if (index > 0) page.next = beginOf(feedLog);
+    readFeedLog(directory, feedLog, published, page);
     if (page.isFull) break;
   }
   const changes = decodeRecords(Buffer.concat([...page.lines.values()])).map(({ id, row }) => ({
@@ -81,31 +81,31 @@ export function readFeedPage(
   return { changes, hasMore: page.isFull, next: page.next };
 }
 
-/** Adds the changes of the part that contains `page.next`, after this position. */
-function readPart(directory: string, part: Part, published: Published, page: Page): void {
-  const descriptor = openLog(directory, part);
+/** Adds the changes of the log that contains `page.next`, after this position. */
+function readFeedLog(directory: string, feedLog: FeedLog, published: Published, page: Page): void {
+  const descriptor = openLog(directory, feedLog);
   try {
-    const end = part.end ?? sizeOf(descriptor, published);
-    requirePosition(descriptor, part, end, page.next);
+    const end = feedLog.end ?? sizeOf(descriptor, published);
+    requirePosition(descriptor, feedLog, end, page.next);
     // All batches of a replaced log up to its end are published.
-    const visible = part.end === null ? published.tick : Number.POSITIVE_INFINITY;
+    const visible = feedLog.end === null ? published.tick : Number.POSITIVE_INFINITY;
     for (const batch of batchesAfter(descriptor, page.next, end, visible)) {
-      addBatch(descriptor, part.log, batch, page);
+      addBatch(descriptor, feedLog.log, batch, page);
       if (page.isFull) return;
     }
-    if (part.end !== null && page.next.batch !== part.end) {
+    if (feedLog.end !== null && page.next.batch !== feedLog.end) {
       throw new UnknownPositionError();
     }
   } catch (error) {
     // Nothing repairs a replaced log.
-    const isBeyondRepair = part.end !== null && error instanceof DamagedLogError;
+    const isBeyondRepair = feedLog.end !== null && error instanceof DamagedLogError;
     throw isBeyondRepair ? new UnknownPositionError() : error;
   } finally {
     closeSync(descriptor);
   }
 }
 
-function openLog(directory: string, { log, end }: Part): number {
+function openLog(directory: string, { log, end }: FeedLog): number {
   try {
     return openSync(join(directory, log), 'r');
   } catch (error) {
@@ -122,15 +122,15 @@ function sizeOf(descriptor: number, { logEnd }: Published): number {
 
 function requirePosition(
   descriptor: number,
-  part: Part,
+  feedLog: FeedLog,
   end: number,
   { batch, record, checksum }: ChangePosition,
 ): void {
-  const isWithin = batch >= part.begin && batch <= end;
-  const isBegin = batch === part.begin && record === 0 && checksum === null;
+  const isWithin = batch >= feedLog.begin && batch <= end;
+  const isBegin = batch === feedLog.begin && record === 0 && checksum === null;
   const isKnown =
     isBegin ||
-    (isWithin && (record > 0 || checksum === checksumBefore(descriptor, part.begin, batch)));
+    (isWithin && (record > 0 || checksum === checksumBefore(descriptor, feedLog.begin, batch)));
   if (!isKnown || (checksum === null && !isBegin)) throw new UnknownPositionError();
 }
 

@@ -80,11 +80,15 @@ const storedTick = z.object({
 export type StoredTick = z.output<typeof storedTick>;
 
 type WithExceptions<Stored> = Omit<Stored, 'exceptions'> & { readonly exceptions: Exceptions };
-export type PublishedTick = WithExceptions<Omit<StoredTick['synced'], 'logEnds'>>;
-export type SyncedTick = PublishedTick & { readonly logEnds: LogEnds };
-export type TickFile = WithExceptions<Omit<StoredTick, 'layoutVersion' | 'synced'>> & {
-  readonly synced: SyncedTick;
+/** What a worker publishes for all of its organizations at once, in a file or in ClickHouse. */
+export type Tick = WithExceptions<
+  Omit<StoredTick, 'layoutVersion' | 'synced' | 'logEnds' | 'boot'>
+>;
+export type SyncedTick = WithExceptions<Omit<StoredTick['synced'], 'logEnds'>> & {
+  readonly logEnds: LogEnds;
 };
+export type TickFile = Tick &
+  Pick<StoredTick, 'logEnds' | 'boot'> & { readonly synced: SyncedTick };
 
 export const ticksDirectory = (dataDirectory: string): string =>
   join(purchasesDirectory(dataDirectory), 'ticks');
@@ -169,11 +173,11 @@ function readNamedFiles(
 }
 
 /** The newest tick among those of workers that have the organization; null if there is none. */
-export function newestTick<Tick extends TickFile>(
-  ticks: Iterable<Tick>,
+export function newestTick<Published extends Tick>(
+  ticks: Iterable<Published>,
   organizationId: bigint,
-): Tick | null {
-  let newest: Tick | null = null;
+): Published | null {
+  let newest: Published | null = null;
   for (const tick of ticks) {
     if (!isOfShard(organizationId, tick.shard)) continue;
     if (newest === null || tick.tick > newest.tick) newest = tick;

@@ -1,5 +1,5 @@
 import type { Current } from '../format/current.ts';
-import type { TickFile, TickWatermark } from './published-tick.ts';
+import type { Tick, TickFile, TickWatermark } from './published-tick.ts';
 
 /**
  * What is published of an organization:
@@ -101,7 +101,7 @@ export function publishedLogEnd(
 export function organizationWatermark(
   organizationId: bigint,
   current: Pick<Current, 'tick' | 'source' | 'fingerprint' | keyof TickWatermark>,
-  published: TickFile | null,
+  published: Tick | null,
 ): TickWatermark {
   const exception = published?.exceptions[String(organizationId)];
   const isLater = published !== null && published.tick > current.tick;

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { exportFormatNames } from '../../http/formats/negotiation.ts';
 import { formatParameters } from '../../http/request/format-parameters.ts';
+import type { ResourceServices } from '../../http/resource-services.ts';
 import { type Route, route } from '../../http/route.ts';
-import type { Services } from '../../http/services.ts';
 import { inSnapshot, withConnection } from '../../postgres/connection/pool.ts';
 import { untilRead, withReadDeadline } from '../../postgres/connection/read-ahead.ts';
 import { visibleInstant } from '../../postgres/connection/visible-instant.ts';
@@ -13,7 +13,7 @@ import { customerInDetail } from './customer-wire.ts';
 const table = recordTable(customerInDetail);
 
 /** An addition: all customers in one snapshot, as single customers are shown. */
-export const customerExport = (services: Services): Route =>
+export const customerExport = (services: ResourceServices): Route =>
   route({
     url: '/customers/export',
     summary: 'All customers that match, as a file',

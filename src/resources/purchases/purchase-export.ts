@@ -1,10 +1,10 @@
 import { z } from 'zod';
+import type { ResourceServices } from '../../http/resource-services.ts';
 import { type Route, route } from '../../http/route.ts';
-import type { Services } from '../../http/services.ts';
 import { readFilters } from './purchase-filters.ts';
 import { purchaseExportParameters } from './purchase-parameters.ts';
 
-export function purchaseExport({ writeExport }: Services): readonly Route[] {
+export function purchaseExport({ writeExport }: ResourceServices): readonly Route[] {
   return [
     route({
       url: '/purchases/export',

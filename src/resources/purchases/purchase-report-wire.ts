@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { localDays } from '../../domain/comparison.ts';
+import { localDays } from '../../domain/compared-period.ts';
 import { formatInstant } from '../../domain/instant.ts';
 import { encodeId } from '../../domain/public-id.ts';
 import {

@@ -12,9 +12,9 @@ import {
   stepMonths,
   TooManyGroupsError,
 } from '../../domain/purchase-report.ts';
+import type { ResourceServices } from '../../http/resource-services.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import { type ApiRequest, type ResourceRoutes, route } from '../../http/route.ts';
-import type { Services } from '../../http/services.ts';
 import { queryPostgres } from '../record/record-routes.ts';
 import { readFilters } from './purchase-filters.ts';
 import { purchaseReportParameters } from './purchase-parameters.ts';
@@ -138,7 +138,7 @@ function refusalOf(error: unknown, { groupBy, measures }: PurchaseReportQuery): 
 
 /** Reads the present names of the rows' customers. */
 async function customersOf(
-  services: Services,
+  services: ResourceServices,
   request: ApiRequest<unknown, unknown>,
   { groupBy, rows }: PurchaseReport,
 ): Promise<CustomerNames> {

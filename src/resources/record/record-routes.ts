@@ -2,10 +2,10 @@ import sql, { raw } from 'sql-template-tag';
 import { z } from 'zod';
 import { encodeCursor, invalidCursor, placeIn } from '../../http/request/cursor.ts';
 import { id, oneOf, type PageParameters, pageParameters } from '../../http/request/parameters.ts';
+import type { ResourceServices } from '../../http/resource-services.ts';
 import { type ApiError, notFound } from '../../http/response/errors.ts';
 import { listOf } from '../../http/response/wire.ts';
 import { type ApiRequest, type HandlerResult, type Route, route } from '../../http/route.ts';
-import type { Services } from '../../http/services.ts';
 import { type Connection, firstRow } from '../../postgres/connection/pool.ts';
 import { byUpdate, type KeysetPage, readPage } from '../../postgres/lists/keyset-list.ts';
 import type { KeysetList, KeysetOrder } from '../../postgres/lists/keyset-statement.ts';
@@ -25,7 +25,7 @@ type RouteDescription = {
 
 /** A list of all records, without filters. Lists in the order of updates accept `sort=updated`. */
 export function listRoute<Fields extends Record<string, Field>>(
-  services: Services,
+  services: ResourceServices,
   record: ResourceRecord<Fields>,
   order: KeysetOrder,
   description: RouteDescription & { readonly isAddition?: boolean },
@@ -49,7 +49,7 @@ export function listRoute<Fields extends Record<string, Field>>(
 
 /** A single record, by its id in the URL. */
 export function recordRoute<Fields extends Record<string, Field>>(
-  services: Services,
+  services: ResourceServices,
   record: ResourceRecord<Fields>,
   description: RouteDescription,
 ): Route {
@@ -81,7 +81,7 @@ type Requester = Pick<ApiRequest<unknown, unknown>, 'organizationId' | 'client' 
 
 /** Runs the statements of a request in the queue of queries. */
 export const queryPostgres = <Result>(
-  { postgres }: Services,
+  { postgres }: ResourceServices,
   { organizationId, client, signal }: Requester,
   query: (connection: Connection) => Promise<Result>,
 ): Promise<Result> => postgres.run({ organizationId, name: client }, signal, query);
@@ -108,7 +108,7 @@ type ListResponse<Fields extends Record<string, Field>> = {
 
 /** A page of a list (section 2.13). Throws if the cursor is no row of the organization. */
 export function serializePage<Fields extends Record<string, Field>>(
-  { publicAppUrl }: Services,
+  { publicAppUrl }: ResourceServices,
   record: ResourceRecord<Fields>,
   { order: { column } }: RecordList,
   page: RecordPage,

@@ -189,11 +189,11 @@ async function begin(
   { database, organizationId }: ChunkedLoadOptions,
 ): Promise<void> {
   await resetBase(file);
-  const progress = await withSnapshot(database, async (source) => {
-    const since = await confirmSnapshot(database, await takeSnapshot(source));
+  const progress = await withSnapshot(database, async (connection) => {
+    const since = await confirmSnapshot(database, await takeSnapshot(connection));
     const begun = { since, after: null, loaded: 0, expected: 0 };
     file.progress = begun;
-    const { rows } = await source.query<{ count: bigint }>(
+    const { rows } = await connection.query<{ count: bigint }>(
       sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
     );
     return { ...begun, expected: Number(rows[0]?.count) };

@@ -142,8 +142,8 @@ async function completeLoad(
   const { id } = files.organization;
   const connection = await instance.connect();
   try {
-    const { watermark } = await readSince(database, since, async (source) => {
-      for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
+    const { watermark } = await readSince(database, since, async (postgres) => {
+      for await (const [, records] of streamChanges(postgres, [id], since.snapshot)) {
         signal.throwIfAborted();
         files.log.append(records);
         if (files.log.end().position > maxLogBytes) files = await mergeFiles();
@@ -155,7 +155,7 @@ async function completeLoad(
             select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0)
             from ${currentPurchases(catalogs)}`,
         );
-        await requireTotals(source, id, row?.[0]);
+        await requireTotals(postgres, id, row?.[0]);
       });
     });
     if (isReplacing) {

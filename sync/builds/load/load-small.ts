@@ -50,11 +50,11 @@ export async function loadSmall(
       mkdirSync(directory, { recursive: true });
       logs.set(id, createLogFile(directory));
     }
-    const since = await withSnapshot(database, async (source) => {
-      const now = await takeSnapshot(source);
+    const since = await withSnapshot(database, async (connection) => {
+      const now = await takeSnapshot(connection);
       onRetain(now.snapshot);
       const ids = organizations.map(({ id }) => id);
-      for await (const [id, records] of streamAllPurchases(source, ids)) {
+      for await (const [id, records] of streamAllPurchases(connection, ids)) {
         signal.throwIfAborted();
         const log = logs.get(id) as NewLog;
         log.append(records);

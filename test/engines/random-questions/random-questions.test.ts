@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe } from 'vitest';
 import { test as it } from '../../support/fixtures.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { everyQuestion } from './every-question.ts';
 import { createReaders } from './reader.ts';
 import { runScenario, scenario } from './scenario.ts';
 
@@ -11,11 +12,22 @@ const lanes = 3;
 const numRuns = Math.ceil(Number(process.env.RANDOM_QUERIES ?? 9) / lanes);
 const maxShrinkMs = 60_000;
 
+it.beforeAll(async ({ database: { pool } }) => {
+  await pool.query(readFileSync(new URL('oracle/calendar.sql', import.meta.url), 'utf8'));
+});
+
+it('each value of each parameter has the answers of plain SQL on Postgres, also after changes', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, async ({ database: { pool }, directory }) => {
+  const readers = createReaders(pool);
+  await runScenario(pool, directory, readers, everyQuestion).finally(readers.close);
+});
+
 describe('random questions about random shops', () => {
   it('have the answers of plain SQL on Postgres, with each shortcut off, forced or as usual', {
     timeout: 60_000 + numRuns * 15_000,
   }, async ({ database: { pool } }) => {
-    await pool.query(readFileSync(new URL('oracle/calendar.sql', import.meta.url), 'utf8'));
     const readers = createReaders(pool);
     let failed: number | null = null;
     let shrinksUntil = Number.POSITIVE_INFINITY;

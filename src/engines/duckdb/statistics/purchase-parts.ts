@@ -77,15 +77,14 @@ export async function purchaseParts(
   };
   if (isUnchanged) return [ofBase];
   const columns = raw(countedColumns);
-  // Those of sign -1 have the complement of their cents, -1 - cents, because the opposite of -2^63 exceeds 64 bits.
+  // `signed_cents` of sign -1 is the complement, -1 - cents, because the opposite of -2^63 exceeds 64 bits.
   const signedRows = sql`(
-    select 1::tinyint as sign, ${columns} from ${base}
+    select 1::tinyint as sign, purchase_value_in_cents as signed_cents, ${columns} from ${base}
     union all
-    select sign, ${columns} from (
-      select * replace (
-        case when sign < 0 then -1 - purchase_value_in_cents else purchase_value_in_cents end as purchase_value_in_cents
-      ) from ${change}
-    )
+    select sign,
+      case when sign < 0 then -1 - purchase_value_in_cents else purchase_value_in_cents end,
+      ${columns}
+    from ${change}
   )`;
   const changes = {
     purchases: sql`${change} as purchase`,
@@ -99,7 +98,7 @@ export async function purchaseParts(
             purchases: sql`${signedRows} as purchase`,
             condition: matching,
             isSigned: true,
-            cents: sql`(sum(purchase_value_in_cents) + count(*) filter (sign < 0))`,
+            cents: sql`(sum(signed_cents) + count(*) filter (sign < 0))`,
           },
         ]
       : [ofBase, changes];

@@ -8,8 +8,8 @@ import {
   readDefinition,
   storedTables,
 } from '../mapping-definition.ts';
+import { type OrganizationTotals, totalsOf } from '../organization-totals.ts';
 import { readSourceTables, type SourceTable } from '../source-tables.ts';
-import { type OrganizationTotals, totalsOf } from '../totals.ts';
 import { attempt, error, type Finding } from './finding.ts';
 import { checkApplyRights, checkViewRights, type RoleRights, readRights } from './rights.ts';
 import { checkRows } from './row-findings.ts';

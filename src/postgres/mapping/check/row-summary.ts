@@ -6,7 +6,7 @@ import {
   type Mapping,
   type MappingSource,
 } from '../mapping-definition.ts';
-import type { RowTotal } from '../totals.ts';
+import type { RowTotal } from '../organization-totals.ts';
 import { keysFrom, mappedKey } from '../trigger-function.ts';
 import type { SourceKeys } from './source-keys.ts';
 

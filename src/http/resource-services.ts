@@ -30,7 +30,7 @@ export type ExportWriters = {
 type TableRows = { readonly table: Table; readonly batches: AsyncIterable<TableBatch> };
 
 /** The dependencies of resources. */
-export type Services = ExportWriters & {
+export type ResourceServices = ExportWriters & {
   /** Reads the operational Postgres. */
   readonly postgres: Pick<PostgresQueryPool, 'run'>;
   /** The same Postgres. An export occupies a connection until all of its rows are read. */

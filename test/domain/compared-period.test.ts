@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { comparedPeriod, localDays } from '../../src/domain/comparison.ts';
+import { comparedPeriod, localDays } from '../../src/domain/compared-period.ts';
 import { earliestInstant, formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { type Comparison, comparisons } from '../../src/domain/purchase-report.ts';
 

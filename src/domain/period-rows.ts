@@ -1,4 +1,4 @@
-import type { Bounds } from './comparison.ts';
+import type { Bounds } from './compared-period.ts';
 import { earliestInstant } from './instant.ts';
 import {
   intervalLengths,

@@ -30,7 +30,7 @@ export type ComparisonOptions = {
   readonly signal: AbortSignal;
 };
 
-export type ComparedPart = {
+export type ComparedRange = {
   readonly range: PurchaseRange;
   readonly content: PublishedContent;
   readonly published: Checksum;
@@ -42,21 +42,24 @@ export type ComparedPart = {
 };
 
 /** Compares the checksums of the first `rows` purchases after a position. */
-export async function comparePart(
+export async function compareRange(
   options: ComparisonOptions,
   after: PurchasePosition | null,
   rows: number,
-): Promise<ComparedPart> {
-  const { content, result, startedAt } = await readUnchanged(options, async (source, unchanged) => {
-    const next = await source.query<PurchasePosition>(
-      positionInPostgres({ after, until: null }, options.organizationId, rows),
-    );
-    const range = { after, until: next.rows[0] ?? null };
-    const sums = await source.query<Record<'count' | 'changed', bigint> & { sum: string }>(
-      checksumInPostgres(range, unchanged),
-    );
-    return { range, ...(sums.rows[0] as (typeof sums.rows)[number]) };
-  });
+): Promise<ComparedRange> {
+  const { content, result, startedAt } = await readUnchanged(
+    options,
+    async (connection, unchanged) => {
+      const next = await connection.query<PurchasePosition>(
+        positionInPostgres({ after, until: null }, options.organizationId, rows),
+      );
+      const range = { after, until: next.rows[0] ?? null };
+      const sums = await connection.query<Record<'count' | 'changed', bigint> & { sum: string }>(
+        checksumInPostgres(range, unchanged),
+      );
+      return { range, ...(sums.rows[0] as (typeof sums.rows)[number]) };
+    },
+  );
   const { range, count, sum, changed } = result;
   return {
     range,
@@ -72,8 +75,8 @@ export async function readRowHashes(
   options: ComparisonOptions,
   range: PurchaseRange,
 ): Promise<Record<'published' | 'postgres', readonly RowHash[]>> {
-  const { content, result } = await readUnchanged(options, async (source, unchanged) => {
-    const { rows } = await source.query<{ id: bigint; hash: bigint }>(
+  const { content, result } = await readUnchanged(options, async (connection, unchanged) => {
+    const { rows } = await connection.query<{ id: bigint; hash: bigint }>(
       rowHashesInPostgres(range, unchanged),
     );
     return rows.map(({ id, hash }) => [id, hash] as const);
@@ -88,7 +91,7 @@ export async function readRowHashes(
  */
 async function readUnchanged<Result>(
   options: ComparisonOptions,
-  read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
+  read: (connection: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
 ): Promise<{ content: PublishedContent; result: Result; startedAt: number }> {
   const { organizationId, database, contents, maxWaitMs, signal } = options;
   const deadline = Date.now() + maxWaitMs;
@@ -97,11 +100,11 @@ async function readUnchanged<Result>(
     const content = await contents.newest();
     if (content === null) throw new IncomparableError('nothing is published yet', false);
     const unchanged = { organizationId, since: content.generation.snapshot };
-    const found = await withSnapshot(database, async (source) => {
-      const reason = await whyNotComparable(source, content);
+    const found = await withSnapshot(database, async (connection) => {
+      const reason = await whyNotComparable(connection, content);
       if (reason !== null) return reason;
-      await content.exclude(changedIds(source, unchanged));
-      return { content, result: await read(source, unchanged), startedAt };
+      await content.exclude(changedIds(connection, unchanged));
+      return { content, result: await read(connection, unchanged), startedAt };
     });
     if (typeof found !== 'string') return found;
     if (Date.now() + pauseMs > deadline) {
@@ -114,22 +117,22 @@ async function readUnchanged<Result>(
 
 /** The reason why the log lacks changes between the generation's snapshot and the transaction's. */
 async function whyNotComparable(
-  source: pg.ClientBase,
+  connection: pg.ClientBase,
   { generation }: PublishedContent,
 ): Promise<string | null> {
-  const now = await takeSnapshot(source);
+  const now = await takeSnapshot(connection);
   // A background task uses one core, and compiles no part. The log's statistics may be old: a
   // nested loop planned for a few rows would not end with a million.
-  await source.query(`
+  await connection.query(`
     set local max_parallel_workers_per_gather = 0;
     set local jit = off;
     set local enable_nestloop = off`);
-  return whyMissingIn(source, generation, now);
+  return whyMissingIn(connection, generation, now);
 }
 
 async function* changedIds(
-  source: pg.ClientBase,
+  connection: pg.ClientBase,
   unchanged: UnchangedPurchases,
 ): AsyncGenerator<bigint> {
-  for await (const [id] of stream(source, changedSince(unchanged))) yield id as bigint;
+  for await (const [id] of stream(connection, changedSince(unchanged))) yield id as bigint;
 }
