@@ -12,6 +12,7 @@ import type {
   ClickHouseRow,
   ClickHouseValue,
 } from '../../src/engines/clickhouse/client.ts';
+import { couponConditions } from '../../src/engines/clickhouse/coupons.ts';
 import { filterConditions } from '../../src/engines/filter-conditions.ts';
 import type { QueryEngine } from '../queries/purchase-queries.ts';
 
@@ -39,6 +40,7 @@ export const createPlainStatistics = (clickhouse: Pick<ClickHouse, 'query'>): Qu
 
 const conditions = filterConditions(
   (microseconds) => sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`,
+  couponConditions,
 );
 
 function whereOf(filters: PurchaseFilters): Sql {

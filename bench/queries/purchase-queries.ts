@@ -171,6 +171,7 @@ const parameters: FilterConditions<readonly [string, string | readonly string[]]
   maxValueInCents: (cents) => ['max_value_in_cents', String(cents)],
   currency: (values) => ['currency', values],
   without: (dimensions) => ['without', dimensions.join()],
+  coupon: (codes) => ['coupon', codes],
   utm_source: (values) => ['utm_source', values],
   utm_medium: (values) => ['utm_medium', values],
   utm_campaign: (values) => ['utm_campaign', values],

@@ -21,8 +21,10 @@ export type PurchaseFilters = {
   readonly createdUntil?: bigint | undefined;
   readonly minValueInCents?: bigint | undefined;
   readonly maxValueInCents?: bigint | undefined;
-  /** One or more labels of which matching purchases have no value, in the order of `labelDimensions`. */
-  readonly without?: readonly LabelDimension[] | undefined;
+  /** One or more dimensions of which matching purchases have no value, in the order of `optionalDimensions`. */
+  readonly without?: readonly OptionalDimension[] | undefined;
+  /** One or more codes, without repetition. A matching purchase has a coupon with one of them. */
+  readonly coupon?: readonly string[] | undefined;
 } & {
   /** One or more exact texts, without repetition. A matching purchase has one of them. */
   readonly [Label in TextFilter]?: readonly string[] | undefined;
@@ -31,6 +33,10 @@ export type PurchaseFilters = {
 /** The labels that filters compare with any texts, and not with those of a closed set. */
 export const textFilters = ['currency', ...trackingLabels] as const;
 type TextFilter = (typeof textFilters)[number];
+
+/** Whether filters need the coupons of a purchase. */
+export const readsCoupons = ({ coupon, without }: PurchaseFilters): boolean =>
+  coupon !== undefined || without?.includes('coupon') === true;
 
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
@@ -92,6 +98,10 @@ type SeriesDimension = Exclude<StatsDimension, 'day'>;
 /** The names of labels in parameters. */
 export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;
 export type LabelDimension = (typeof labelDimensions)[number];
+
+/** The dimensions of which a purchase may have no value. */
+export const optionalDimensions = [...labelDimensions, 'coupon'] as const;
+export type OptionalDimension = (typeof optionalDimensions)[number];
 
 export type PurchaseTimeSeriesQuery = LocalCalendar & {
   /** `auto`: the shortest one that has at most `maxAutoPeriods` periods. */

@@ -8,6 +8,12 @@ type LabelConditions = {
   hasNone(label: PurchaseLabel): Sql;
 };
 
+/** Conditions on the codes of coupons. */
+export type CouponConditions = {
+  hasAnyOf(codes: readonly string[]): Sql;
+  readonly hasNone: Sql;
+};
+
 /** Conditions on labels in columns of text. */
 const ofText: LabelConditions = {
   hasAnyOf: (label, values) =>
@@ -28,6 +34,7 @@ export function isAnyOfTexts(label: PurchaseLabel, values: readonly (string | nu
 /** The conditions of filters on columns named as in Postgres. `instant` turns an instant into SQL. */
 export const filterConditions = (
   instant: (microseconds: bigint) => Sql,
+  coupons: CouponConditions,
   { hasAnyOf, hasNone }: LabelConditions = ofText,
 ): FilterConditions<Sql> => ({
   customerId: (id) => sql`customer_id = ${id}`,
@@ -40,9 +47,12 @@ export const filterConditions = (
   currency: (values) => hasAnyOf('currency', values),
   without: (dimensions) =>
     join(
-      dimensions.map((dimension) => hasNone(labelOfDimension(dimension))),
+      dimensions.map((dimension) =>
+        dimension === 'coupon' ? coupons.hasNone : hasNone(labelOfDimension(dimension)),
+      ),
       ' and ',
     ),
+  coupon: coupons.hasAnyOf,
   utm_source: (values) => hasAnyOf('utm_source', values),
   utm_medium: (values) => hasAnyOf('utm_medium', values),
   utm_campaign: (values) => hasAnyOf('utm_campaign', values),

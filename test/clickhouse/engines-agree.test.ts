@@ -7,6 +7,7 @@ import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/pur
 import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import {
   labelDimensions,
+  optionalDimensions,
   type PurchaseFilters,
   type PurchaseListQuery,
   type PurchaseStatsQuery,
@@ -31,6 +32,7 @@ import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { type OpenEngine, openEngines } from '../engines/store.ts';
 import {
   awkwardAmounts,
+  awkwardCodes,
   awkwardInstants,
   awkwardLabels,
   awkwardPurchase,
@@ -177,7 +179,8 @@ describe.each(mixtures)(
         minValueInCents: amount,
         maxValueInCents: amount,
         currency: several(['BRL', 'USD', 'brl', '']),
-        without: fc.subarray([...labelDimensions], { minLength: 1, maxLength: 2 }),
+        without: fc.subarray([...optionalDimensions], { minLength: 1, maxLength: 2 }),
+        coupon: several(awkwardCodes),
         ...(Object.fromEntries(trackingLabels.map((name) => [name, label])) as Record<
           (typeof trackingLabels)[number],
           typeof label

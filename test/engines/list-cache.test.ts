@@ -8,13 +8,14 @@ import {
   purchaseFromRow,
   trackingLabels,
 } from '../../src/domain/purchase.ts';
-import { labelDimensions, type PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import { optionalDimensions, type PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import { type CachedLists, createListCache } from '../../src/engines/duckdb/list/list-cache.ts';
 import { doesMatch } from '../../src/engines/duckdb/list/matching-purchases.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/decode-records.ts';
 import {
   awkwardAmounts,
+  awkwardCodes,
   awkwardInstants,
   awkwardLabels,
   awkwardPurchase,
@@ -247,7 +248,9 @@ const everyFilter = (customerId: bigint): PurchaseFilters[] => [
     .flatMap((cents) => [{ minValueInCents: cents }, { maxValueInCents: cents }]),
   { currency: ['BRL', 'USD'] },
   { currency: [''] },
-  ...labelDimensions.map((dimension) => ({ without: [dimension] })),
+  ...optionalDimensions.map((dimension) => ({ without: [dimension] })),
+  ...awkwardCodes.map((code) => ({ coupon: [code] })),
+  { coupon: ['FREE', '7'], without: ['currency'] },
   ...trackingLabels.flatMap((name) => awkwardLabels.map((label) => ({ [name]: [label] }))),
   { utm_source: [...awkwardLabels] },
   { utm_term: awkwardLabels.slice(0, 3), utm_medium: awkwardLabels.slice(2, 9) },

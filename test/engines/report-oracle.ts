@@ -36,6 +36,13 @@ const columnOf = (name: string): keyof PurchaseValues =>
 const labelOf = (row: OracleRow, name: string): string | null =>
   (row[columnOf(name)] as string | undefined) ?? null;
 
+/** The codes of coupons, each once; null without one. */
+function codesOf({ coupons }: OracleRow): (string | null)[] {
+  const stored: { code?: unknown }[] = JSON.parse(String(coupons ?? '[]'));
+  const codes = stored.map(({ code }) => code).filter((code) => code !== undefined);
+  return codes.length === 0 ? [null] : [...new Set(codes.map(String))];
+}
+
 function matches(row: OracleRow, filters: PurchaseFilters): boolean {
   const { paymentStatuses, platforms, createdSince, createdUntil, without = [] } = filters;
   const { minValueInCents, maxValueInCents, customerId } = filters;
@@ -51,7 +58,10 @@ function matches(row: OracleRow, filters: PurchaseFilters): boolean {
     (maxValueInCents === undefined || centsOf(row) <= maxValueInCents) &&
     isOneOf('currency', filters.currency) &&
     isOneOf('utm_source', filters.utm_source) &&
-    without.every((name) => labelOf(row, name) === null)
+    (filters.coupon ?? codesOf(row)).some((code) => codesOf(row).includes(code)) &&
+    without.every((name) =>
+      name === 'coupon' ? codesOf(row)[0] === null : labelOf(row, name) === null,
+    )
   );
 }
 
@@ -221,7 +231,10 @@ export async function oracleReport(
   if (groupBy.length > 0) {
     for (const [side, ofSide] of matching.entries()) {
       for (const row of ofSide) {
-        groupOf(groupBy.map((name) => keyOf(row, side, name))).sides[side]?.push(row);
+        for (const code of groupBy.includes('coupon') ? codesOf(row) : [null]) {
+          const keys = groupBy.map((name) => (name === 'coupon' ? code : keyOf(row, side, name)));
+          groupOf(keys).sides[side]?.push(row);
+        }
       }
     }
   }

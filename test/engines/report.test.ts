@@ -9,6 +9,7 @@ import {
   type PeriodDimension,
   type PurchaseCohortsQuery,
   periodDimensions,
+  type ReportOrder,
   reportMeasures,
   TooManyCohortsError,
 } from '../../src/domain/purchase-report.ts';
@@ -173,6 +174,73 @@ describeEngines('the engine %s', (name) => {
       const all = { ...query, measures: reportMeasures, groupBy: [...groupBy] };
       await expectReport({ ...all, filters: { paymentStatuses: ['paid'] } });
       await expectReport(all);
+    }
+  });
+
+  it('has a purchase in the row of each of its coupons, and counts it once in totals', async () => {
+    const codes = (...all: readonly (string | number | undefined)[]) =>
+      JSON.stringify(all.map((code) => ({ id: '1', code, value: 10, type: 'percentage' })));
+    const at = (day: number) => `2026-02-${String(day).padStart(2, '0')}T12:00:00Z`;
+    await purchasesAt(
+      { customer: 0, created_at: '2026-01-05T12:00:00Z', coupons: codes('VIP') },
+      { customer: 0, created_at: at(1), coupons: codes('VIP', 'FREE'), utm_source: 'a' },
+      { customer: 0, created_at: at(2), coupons: codes('FREE', 'VIP', 'FREE') },
+      { customer: 1, created_at: at(3), coupons: codes('FREE'), purchase_value_in_cents: 7n },
+      { customer: 1, created_at: at(4), coupons: codes('free', 7), payment_status: 'paid' },
+      { customer: 2, created_at: at(5), coupons: codes('', undefined), payment_status: 'paid' },
+      { customer: 2, created_at: at(6), coupons: codes(undefined) },
+      { customer: 3, created_at: at(7), coupons: '[]', utm_source: 'a' },
+      { customer: 3, created_at: at(8), coupons: null },
+    );
+    const measures = [...reportMeasures];
+    const query: OracleQuery = { ...total, measures, groupBy: ['coupon'] };
+    const { rows, totals } = await expectReport(query);
+    expect(rows.map(({ keys, values }) => [keys[0], ...values.slice(0, 2)])).toEqual([
+      ['FREE', 3n, 207n],
+      ['VIP', 3n, 300n],
+      [null, 3n, 300n],
+      ['', 1n, 100n],
+      ['7', 1n, 100n],
+      ['free', 1n, 100n],
+    ]);
+    expect(totals.values.slice(0, 4)).toEqual([9n, 807n, 90n, 4n]);
+    const filters = { createdSince: micros(at(2)), createdUntil: micros(at(9)) };
+    const compareTo = 'previous_period';
+    const orders = ['customer_count', '-coupon', 'new_customer_count', '-median_value_in_cents'];
+    for (const groupBy of [['coupon'], ['month', 'coupon'], ['coupon', 'customer']] as const) {
+      for (const order of orders) {
+        const by = order.replace('-', '') as ReportOrder['by'];
+        const orderBy: ReportOrder = { by, isDescending: order.startsWith('-') };
+        await expectReport({ ...query, groupBy, orderBy, limit: 3 });
+        await expectReport({ ...query, groupBy, orderBy, filters, compareTo });
+      }
+    }
+    for (const measure of measures) {
+      await expectReport({
+        ...query,
+        measures: [measure],
+        orderBy: { by: measure, isDescending: true },
+      });
+    }
+    for (const groupBy of [[], ['coupon'], ['day']] as const) {
+      for (const narrow of [
+        { coupon: ['FREE', 'absent'] },
+        { coupon: ['7'], paymentStatuses: ['paid'] },
+        { coupon: ['VIP'], without: ['utm_source'] },
+        { without: ['coupon'] },
+        { coupon: ['FREE'], without: ['coupon'] },
+      ] as const) {
+        const orderBy = { by: groupBy[0] ?? 'purchase_count', isDescending: false } as const;
+        await expectReport({ ...query, groupBy, orderBy, filters: narrow });
+        await expectReport({
+          ...query,
+          groupBy,
+          orderBy,
+          filters: { ...filters, ...narrow },
+          compareTo,
+        });
+        await expectCohorts({ filters: narrow, interval: 'month', periods: 2 });
+      }
     }
   });
 

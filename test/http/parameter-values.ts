@@ -179,13 +179,14 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: [
       ...['status', 'platform', 'currency', 'shipping_status'],
       ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'],
-      'utm_term,status,currency',
+      ...['coupon', 'utm_term,status,coupon'],
     ],
     refused: [
       ...['', 'any', 'day', 'payment_status', 'customer_id', 'coupons', 'UTM_TERM', 'toString'],
       ...['utm_term,', 'utm_term,day', 'utm_term,utm_term', 'utm_term;status'],
     ],
   },
+  coupon: several('coupon'),
   utm_source: several('utm_source'),
   utm_medium: several('utm_medium'),
   utm_campaign: several('utm_campaign'),

@@ -157,6 +157,47 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('without=utm_campaign&utm_campaign=a')).toBe(0);
   });
 
+  it('select purchases by the codes of their coupons on every route', async () => {
+    const codes = [['VIP'], ['FREE', 'VIP'], ['free'], [], [7], ['7', 'FREE', 'FREE'], ['A,B']];
+    for (const [index, all] of [...codes, null].entries()) {
+      const coupons = all && JSON.stringify(all.map((code) => ({ code })));
+      await shop.add({ coupons, purchase_value_in_cents: 10 ** index });
+    }
+    await shop.publish();
+    // The digits say which purchases are found.
+    const sums = {
+      'coupon=VIP': 11,
+      'coupon=FREE': 100_010,
+      'coupon=FREE&coupon=VIP': 100_011,
+      'coupon=7': 110_000,
+      'coupon=A,B': 1_000_000,
+      'coupon=absent': 0,
+      'without=coupon': 10_001_000,
+      'without=coupon,currency&coupon=VIP': 0,
+      'coupon=VIP&min_value_in_cents=10': 10,
+    };
+    for (const [query, sum] of Object.entries(sums)) {
+      expect(await found(query), query).toBe(
+        [...String(sum)].filter((digit) => digit === '1').length,
+      );
+      const { totals } = (await shop.get(`/v1/purchases/report?${query}`)).json();
+      expect(totals.revenue_in_cents, query).toBe(sum);
+      const series = (await shop.get(`/v1/purchases/timeseries?interval=day&${query}`)).json();
+      expect(series.revenue_in_cents, query).toBe(sum);
+      const exported = await shop.get(`/v1/purchases/export?format=ndjson&${query}`);
+      const lines = exported.body.split('\n').filter((line) => line !== '');
+      expect(
+        lines.reduce((all, line) => all + centsOf(JSON.parse(line)), 0),
+        query,
+      ).toBe(sum);
+    }
+    // The first purchase of the only customer has the coupon VIP alone.
+    const cohorts = async (query: string) =>
+      (await shop.get(`/v1/purchases/cohorts?${query}`)).json().rows.length;
+    expect(await cohorts('coupon=VIP')).toBe(1);
+    expect(await cohorts('coupon=FREE')).toBe(0);
+  });
+
   it('apply together', async () => {
     const match = { payment_status: 'paid', platform: 'popup', purchase_value_in_cents: 10 };
     await shop.add(match);

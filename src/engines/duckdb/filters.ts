@@ -2,9 +2,15 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
-import { conditionsOf, type PurchaseFilters, textFilters } from '../../domain/purchase-query.ts';
+import {
+  conditionsOf,
+  type PurchaseFilters,
+  readsCoupons,
+  textFilters,
+} from '../../domain/purchase-query.ts';
 import { labelKey, noLabel } from '../../purchase-store/format/layout.ts';
 import { filterConditions, isAnyOf } from '../filter-conditions.ts';
+import { couponConditions } from './coupons.ts';
 import type { LabelCache, WantedValues } from './serving/label-cache.ts';
 
 /**
@@ -25,8 +31,41 @@ export async function purchasesMatching(
     hasNone: (label: PurchaseLabel) => raw(`${labelKey(label)} = ${noLabel}`),
   };
   const instant = (microseconds: bigint) => sql`${new DuckDBTimestampValue(microseconds)}`;
-  const conditions = conditionsOf(filters, filterConditions(instant, ofKeys));
+  const conditions = conditionsOf(filters, filterConditions(instant, couponConditions, ofKeys));
   return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
+}
+
+/** Conditions of rows. */
+export type RowConditions = {
+  readonly matching: Sql;
+  /** Of superseded rows. The same one, if these have its columns. */
+  readonly ofSuperseded: Sql;
+};
+
+export function narrowed({ matching, ofSuperseded }: RowConditions, condition: Sql): RowConditions {
+  const narrow = (rows: Sql) => sql`${rows} and ${condition}`;
+  const both = narrow(matching);
+  return { matching: both, ofSuperseded: ofSuperseded === matching ? both : narrow(ofSuperseded) };
+}
+
+/**
+ * The condition of matching purchases, and one that superseded rows meet if their purchases match: these rows lack
+ * coupons. Null as for `purchasesMatching`.
+ */
+export async function rowsMatching(
+  connection: DuckDBConnection,
+  labels: Pick<LabelCache, 'findKeys'>,
+  filters: PurchaseFilters,
+): Promise<RowConditions | null> {
+  const matching = await purchasesMatching(connection, labels, filters);
+  if (matching === null || !readsCoupons(filters)) {
+    return matching && { matching, ofSuperseded: matching };
+  }
+  const { coupon: _, without, ...others } = filters;
+  const ofLabels = without?.filter((dimension) => dimension !== 'coupon') ?? [];
+  const known = { ...others, without: ofLabels.length === 0 ? undefined : ofLabels };
+  const ofSuperseded = (await purchasesMatching(connection, labels, known)) ?? matching;
+  return { matching, ofSuperseded };
 }
 
 function labelsIn(filters: PurchaseFilters): WantedValues {

@@ -9,6 +9,7 @@ import { plainSource } from '../report/plain-source.ts';
 import type { ReportRows, TimeBounds } from '../report/source.ts';
 import type { Dialect } from '../report/statement.ts';
 import { offsetExpression } from '../zone-offsets.ts';
+import { withCoupons } from './coupons.ts';
 import { purchasesMatching } from './filters.ts';
 
 const dialect: Dialect = {
@@ -41,6 +42,7 @@ export const postgresSource = (connection: pg.ClientBase, organizationId: bigint
         isFirst: raw('is_first'),
       },
     ],
+    withCoupons,
     currencies: () => undefined,
   });
 };

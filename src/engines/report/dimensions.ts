@@ -18,6 +18,8 @@ export type DimensionSource<Dimension extends DimensionSql = DimensionSql> = {
   /** The whole days or hours of local time since 0001-01-01 of a purchase, as SQL. */
   localUnits(unit: 'day' | 'hour'): Promise<Sql>;
   label(label: PurchaseLabel): Dimension;
+  /** The code of a coupon. A purchase has a row for each of its codes. */
+  coupon(): Dimension;
   readonly customer: Dimension;
   readonly quotient: Dialect['quotient'];
 };
@@ -36,6 +38,8 @@ export async function dimensionOf<Dimension extends DimensionSql>(
       return { key: sql`(${await source.localUnits('hour')} % 24)` };
     case 'customer_type':
       return { key: 'isFirst', match: (key) => sql`(case when ${key} then 0 else 1 end)` };
+    case 'coupon':
+      return source.coupon();
     case 'customer':
       return { ...source.customer, isCustomer: true };
     default:

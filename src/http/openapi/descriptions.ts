@@ -45,7 +45,9 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   currency:
     'Codes such as `BRL`. A purchase has any of them. Codes of ISO 4217 are found in any case. Several are several parameters: `currency=BRL&currency=USD`. Another text is compared exactly, and refused if no purchase has it. An addition.',
   without:
-    'Purchases without these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
+    'Purchases without a value of these. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. `coupon` finds purchases without the code of a coupon. An addition.',
+  coupon:
+    'Codes of coupons. A purchase has any of them. Upper and lower case differ. Several codes are several parameters: `coupon=a&coupon=b`. Purchases without one are found by `without=coupon`. An addition.',
   ...Object.fromEntries(trackingLabels.map((name) => [name, describeLabel(name)])),
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. The group `null` has the purchases without a value. `status` is the payment status, `day` the day in `timezone`.',
@@ -126,6 +128,7 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'last_purchase_until',
   'currency',
   'without',
+  'coupon',
 ]);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {
@@ -167,7 +170,7 @@ ${pitfalls.map((rule) => `- ${rule}`).join('\n')}
   \`X-Next-Cursor\`, go on where the page ended, also if its last item changes or is deleted.
 - **Parameters** that are unknown, empty or malformed are refused with \`422\`
   and named in \`error.param\`: a typing error never changes a total. So are repeated ones,
-  except \`currency\` and \`utm_…\`, which then find purchases with any of up to 50 texts. An invalid cursor in
+  except \`currency\`, \`coupon\` and \`utm_…\`, which then find purchases with any of up to 50 texts. An invalid cursor in
   \`starting_after\`, and a query string that cannot be decoded, are refused with \`400\`.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
   it as \`If-None-Match\`, and an unchanged response is \`304\` without a body.

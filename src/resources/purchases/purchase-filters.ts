@@ -25,6 +25,7 @@ export async function readFilters(request: FilterRequest): Promise<PurchaseFilte
     // Shops store codes in any case.
     currency: query.currency?.flatMap((text) => (isCode(text) ? spellingsOf(text) : [text])),
     without: query.without,
+    coupon: query.coupon,
     ...Object.fromEntries(trackingLabels.map((label) => [label, query[label]])),
   };
 }

@@ -7,6 +7,7 @@ import {
   labelDimensions,
   maxTextLength,
   maxTexts,
+  optionalDimensions,
   seriesDimensions,
   statsDimensions,
 } from '../../domain/purchase-query.ts';
@@ -58,8 +59,9 @@ const commonFilters = {
   min_value_in_cents: cents().optional(),
   max_value_in_cents: cents().optional(),
   currency: severalOf(currency, maxTexts).optional(),
-  without: namesOf(labelDimensions).optional(),
+  without: namesOf(optionalDimensions).optional(),
   ...tracking,
+  coupon: labels,
 };
 const filters = { customer_id: id('customer').optional(), ...commonFilters };
 
@@ -105,7 +107,7 @@ export const purchaseReportParameters = z.strictObject({
   group_by: orderedNamesOf(reportDimensions, maxReportDimensions)
     .optional()
     .describe(
-      'Dimensions, at most one a period such as `month`. Up to three. Without it, there are totals alone. Several have commas between them. A row with `null` has the purchases without a value. `customer_type` is `new` for the first purchase of a customer with the statuses of `status`, and `returning` for others. `weekday` is 1 (Monday) to 7.',
+      'Dimensions, at most one a period such as `month`. Up to three. Without it, there are totals alone. Several have commas between them. A row with `null` has the purchases without a value. A purchase is in the row of each `coupon` that it has. `customer_type` is `new` for the first purchase of a customer with the statuses of `status`, and `returning` for others. `weekday` is 1 (Monday) to 7.',
     ),
   order_by: reportOrder().optional(),
   limit: integer(reportLimits).describe(

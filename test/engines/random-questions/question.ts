@@ -3,6 +3,7 @@ import { intervals, weekStarts } from '../../../src/domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../src/domain/purchase.ts';
 import {
   labelDimensions,
+  optionalDimensions,
   seriesDimensions,
   statsDimensions,
 } from '../../../src/domain/purchase-query.ts';
@@ -100,7 +101,8 @@ const filterParameters = fc
       min_value_in_cents: fc.constantFrom('0', '1', '100', '1000', String(2n ** 62n)),
       max_value_in_cents: fc.constantFrom('0', '99', '100', '1000'),
       currency: several(fc.constantFrom('BRL', 'USD', 'jpy')),
-      without: list(labelDimensions, 2),
+      without: list(optionalDimensions, 2),
+      coupon: several(fc.constantFrom('VERÃO10', 'FREE', 'verão10', 'code 7', 'null', 'absent')),
       ...Object.fromEntries(trackingLabels.map((name) => [name, several(label)])),
     },
     { requiredKeys: [] },

@@ -1,3 +1,4 @@
+import { couponCodes } from '../../../domain/coupon-codes.ts';
 import type { Purchase } from '../../../domain/purchase.ts';
 import {
   conditionsOf,
@@ -19,7 +20,13 @@ const conditions: FilterConditions<IsMatching> = {
   maxValueInCents: (cents) => (purchase) => purchase.purchase_value_in_cents <= cents,
   currency: (values) => (purchase) => isAnyOf(purchase.currency, values),
   without: (dimensions) => (purchase) =>
-    dimensions.every((dimension) => purchase[labelOfDimension(dimension)] === null),
+    dimensions.every((dimension) =>
+      dimension === 'coupon'
+        ? couponCodes(purchase.coupons).length === 0
+        : purchase[labelOfDimension(dimension)] === null,
+    ),
+  coupon: (codes) => (purchase) =>
+    couponCodes(purchase.coupons).some((code) => codes.includes(code)),
   utm_source: (values) => (purchase) => isAnyOf(purchase.utm_source, values),
   utm_medium: (values) => (purchase) => isAnyOf(purchase.utm_medium, values),
   utm_campaign: (values) => (purchase) => isAnyOf(purchase.utm_campaign, values),

@@ -13,6 +13,8 @@ export type Needs = {
   readonly customers: boolean;
   /** Sums that only present rows tell: of columns that superseded rows lack, or that changes cannot correct. */
   readonly presentRows: boolean;
+  /** Coupons, which superseded rows lack too. */
+  readonly coupons?: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
   /** Quantiles, of which those of several parts do not tell that of all. */
@@ -98,8 +100,9 @@ export function purchaseParts(
     const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
     const ofAll = {
       ...counts,
-      all: signedRows,
-      having: raw('having sum(sign) > 0'),
+      ...(needs.coupons === true
+        ? { all: present }
+        : { all: signedRows, having: raw('having sum(sign) > 0') }),
       previous: null,
     };
     return [{ ...of(present), ...countsOfCustomers(generation, ofAll, shortcuts) }];

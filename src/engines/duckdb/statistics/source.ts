@@ -1,10 +1,11 @@
-import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { type PeriodCalendar, type PeriodRange, periodKeyAt } from '../../../domain/period.ts';
 import {
   isUnfiltered,
   type LabelDimension,
   labelOfDimension,
   type PurchaseFilters,
+  readsCoupons,
 } from '../../../domain/purchase-query.ts';
 import { isPeriodDimension, type PurchaseCohortsQuery } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
@@ -21,6 +22,7 @@ import {
   type SumName,
   sumsOf,
 } from '../../report/statement.ts';
+import { countCoupons } from '../coupons.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Reading } from '../query-context.ts';
 import { timeBounds } from '../serving/generation.ts';
@@ -41,10 +43,17 @@ export function duckdbSource(reading: Reading): ReportSource & CohortSource {
       return { first: since, last: until };
     },
     range: (calendar, filters) => readRange(reading, calendar, filters),
-    hasFewGroups: (dimensions, filters) =>
-      !dimensions.includes('customer') &&
-      groupsOf(generation, dimensions, filters) <= maxGroupsInMemory,
-    requireFewGroups: (side) => requireFewGroups(generation, side, maxReportGroups),
+    async hasFewGroups(dimensions, sides) {
+      if (dimensions.includes('customer')) return false;
+      await countCoupons(reading, dimensions);
+      return sides.every(
+        (filters) => groupsOf(generation, dimensions, filters) <= maxGroupsInMemory,
+      );
+    },
+    async requireFewGroups(query, sides) {
+      await countCoupons(reading, query.dimensions);
+      for (const filters of sides) requireFewGroups(generation, filters, query, maxReportGroups);
+    },
     side: (side) => sideOf(reading, side),
     currencies: (count) => knownCurrencies(connection, generation, count),
     purchases: (query) => cohortPurchases(reading, query),
@@ -102,16 +111,19 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { filters, only } = side;
   const { labels } = generation;
   const matching = await purchasesMatching(connection, labels, filters);
+  await countCoupons(reading, side.dimensions);
   const source = dimensionsOf(reading, side);
   const read: JoinedDimension[] = [];
   for (const dimension of side.dimensions) read.push(await dimensionOf(source, dimension, side));
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const firsts = needsFirsts(side);
+  const isByCoupon = side.dimensions.includes('coupon');
   const needs = {
     firsts,
     customers: firsts || side.sums.some((name) => !addsUp(name)),
-    presentRows: side.sums.some(needsPresentRows),
+    presentRows: isByCoupon || readsCoupons(filters) || side.sums.some(needsPresentRows),
+    coupons: isByCoupon || readsCoupons(filters),
     quantiles: side.sums.some(isQuantile),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
@@ -124,7 +136,7 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
     counted: counted ?? sql`false`,
   };
   const parts = purchaseParts(generation, filters, conditions, needs, context.shortcuts);
-  const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
+  const joined = join([empty, ...read.map(({ joined }) => joined ?? empty)], ' ');
   return {
     dimensions,
     parts: parts.map(({ corrected, ...part }) => ({

@@ -9,9 +9,6 @@ export type Amounts = {
   readonly customer_count: ExactInteger;
 };
 
-/** The most frequent values of a dimension. */
-export type Stats = { readonly groups: readonly { readonly key: string | null }[] };
-
 /** The first and the last instant; null without a bound. */
 export type Bounds = { readonly since: string | null; readonly until: string | null };
 

@@ -29,8 +29,16 @@ export function isSelected({ parameters, texts, customer }: Asked): Sql {
   if (platform !== undefined) conditions.push(sql`platform = any(${platform.split(',')}::text[])`);
   if (min !== undefined) conditions.push(sql`purchase_value_in_cents >= ${min}::bigint`);
   if (max !== undefined) conditions.push(sql`purchase_value_in_cents <= ${max}::bigint`);
-  for (const name of without?.split(',') ?? []) conditions.push(sql`${columnOf(name)} is null`);
+  for (const name of without?.split(',') ?? []) {
+    conditions.push(
+      name === 'coupon' ? sql`oracle.codes(coupons) is null` : sql`${columnOf(name)} is null`,
+    );
+  }
   for (const [name, wanted] of Object.entries(texts)) {
+    if (name === 'coupon') {
+      conditions.push(sql`oracle.codes(coupons) && ${[...wanted]}::text[]`);
+      continue;
+    }
     // Codes of currencies have any case, also as stored.
     const isCode = name === 'currency';
     const column = isCode ? sql`upper(currency)` : raw(name);
