@@ -63,6 +63,8 @@ describe.runIf(hasBrowser)('the page', () => {
     await add(bia, '2025-11-11T12:00:00Z', 500);
     const caio = { organization_id: organizationId, name: ' ', email: 'caio@example.com' };
     await add(await addRow(pool, 'customers', caio), '2026-01-12T12:00:00Z', 700);
+    const davi = { organization_id: organizationId, name: '', phone: '+55 11 98765-4321' };
+    await add(await addRow(pool, 'customers', davi), '2026-01-12T12:00:00Z', 400);
     await add(await addCustomer(pool, organizationId), '2026-01-12T12:00:00Z', 300);
     const { secret } = await addKey(pool, organizationId);
     await worker.syncAll();
@@ -70,12 +72,13 @@ describe.runIf(hasBrowser)('the page', () => {
     await enter(secret);
     const text = (selector: string) => page.locator(selector).allTextContents();
     expect(await text('#customer-types tbody tr')).toEqual([
-      'NewR$10.00new25%22',
-      'ReturningR$30.00new75%11',
+      'NewR$14.00new31.8%33',
+      'ReturningR$30.00new68.2%11',
     ]);
     expect(await text('#best-customers tbody tr')).toEqual([
       'Ana1R$30.00',
       'caio@example.com1R$7.00',
+      '+55 11 98765-43211R$4.00',
       expect.stringMatching(/^cus_\w+1R\$3\.00$/),
     ]);
     expect(await text('#cohorts tbody th')).toEqual(['Nov 2025', 'Jan 2026', 'All']);

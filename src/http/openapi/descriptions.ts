@@ -67,7 +67,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   compare_to:
     'Adds figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` the same local dates (not by week), `previous_year_weekdays` 364 days earlier. Without `created_until`, the period ends at the instant of the data. An addition.',
   expand:
-    'Adds `customer_name` and `customer_email` to rows of `group_by=customer`. They are those of now, `null` without one. An addition.',
+    'Adds `customer_name`, `customer_email` and `customer_phone` to rows of `group_by=customer`. They are those of now, `null` without one. An addition.',
   is_subscribed: 'Subscribed or not. Without it, both.',
   ids: 'Customers with these ids. Up to 100, with commas between them. An addition.',
   total_orders_min: 'At least so many paid purchases, of all time and currencies. An addition.',

@@ -19,6 +19,7 @@ import { queryPostgres } from '../record/record-routes.ts';
 import { readFilters } from './purchase-filters.ts';
 import { purchaseReportParameters } from './purchase-parameters.ts';
 import {
+  type CustomerName,
   type CustomerNames,
   reportResponse,
   reportSchema,
@@ -146,8 +147,8 @@ async function customersOf(
   const ids = [...new Set(rows.map(({ keys }) => String(keys[index])))];
   if (ids.length === 0) return new Map();
   const found = await queryPostgres(services, request, (connection) =>
-    connection.query<{ id: bigint; name: string | null; email: string | null }>(sql`
-      select id, name, nullif(email, '') as email
+    connection.query<CustomerName & { id: bigint }>(sql`
+      select id, name, nullif(email, '') as email, nullif(phone, '') as phone
       from customers
       where organization_id = ${request.organizationId} and id = any(${ids}::bigint[])`),
   );

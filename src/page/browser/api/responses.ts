@@ -23,6 +23,7 @@ export type ReportRow = Compared & {
   /** With `expand=customer`; null if the customer has none. */
   readonly customer_name?: string | null;
   readonly customer_email?: string | null;
+  readonly customer_phone?: string | null;
   readonly [dimension: string]: unknown;
 };
 
