@@ -3,10 +3,9 @@ import sql, { raw } from 'sql-template-tag';
 import { purchaseColumns } from '../../domain/purchase.ts';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { listed } from '../../duckdb/listed.ts';
 import { defaultShortcuts, type Shortcuts } from '../../duckdb/shortcuts.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
-import { createDeltaLayout, supersededColumns } from '../format/layout.ts';
+import { createDeltaLayout } from '../format/layout.ts';
 import type { StoreCatalogs } from '../format/relations.ts';
 import { type ChangedPurchase, decodeRecords } from './decode-records.ts';
 import {
@@ -19,6 +18,7 @@ import {
 import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
 import { type LogLines, replay } from './replay.ts';
 import type { SavedDelta } from './saved-delta.ts';
+import { type ChangedIds, readChangedIds, supersede } from './supersede.ts';
 
 /** The changes since a base, in a database in memory. */
 export type Delta = {
@@ -26,8 +26,10 @@ export type Delta = {
   readonly shortcuts: Shortcuts;
   nextKeys: NextKeys;
   dictionaryKeys: DictionaryKeys;
-  /** No purchase of base and delta has a greater id; null if there are none. */
-  greatestId: bigint | null;
+  /** Null if the base has no purchases. */
+  readonly greatestIdOfBase: bigint | null;
+  /** Null until changes are applied one by one. */
+  changedIds: ChangedIds | null;
 };
 
 /** The catalog of a base without purchases, for organizations without a base. */
@@ -85,17 +87,22 @@ export async function createDelta(
     const hasChanges = isLong || saved !== null;
     const hasEntries = hasChanges || catalogs.base !== emptyBase;
     const nextKeys = hasEntries ? await readNextKeys(connection, catalogs) : firstKeys();
-    const earliest = await earliestOf(connection, catalogs.base);
+    const { earliest, greatestId } = await boundsOf(connection, catalogs.base);
     const delta = {
       catalogs,
       shortcuts,
       nextKeys,
       dictionaryKeys: createDictionaryKeys(catalogs, nextKeys, shortcuts),
-      greatestId: await readGreatestId(connection, catalogs),
+      greatestIdOfBase: greatestId,
+      changedIds: null,
     };
     const before = hasChanges ? await readChanged(connection, catalogs) : unchanged;
     const changed = isLong ? [] : decodeRecords(part.read(position));
-    const near = [...earliest, ...before.instants, ...instantsOf(changed)];
+    const near = [
+      ...(earliest === null ? [] : [earliest]),
+      ...before.instants,
+      ...instantsOf(changed),
+    ];
     const placeholder = saved === null ? encodePlaceholder(near[0] ?? otherwise) : null;
     const written = await writeChanges(connection, delta, changed, placeholder);
     return {
@@ -142,27 +149,14 @@ async function readChanged(
   };
 }
 
-async function readGreatestId(
-  connection: DuckDBConnection,
-  { base, delta }: StoreCatalogs,
-): Promise<bigint | null> {
-  const [row] = await queryRows(
-    connection,
-    sql`
-      select max(id) from (
-        select max(id) as id from ${raw(base)}.purchase
-        union all select max(id) from ${raw(delta)}.change where sign <> 0
-      )`,
-  );
-  return row?.[0] as bigint | null;
-}
+type BaseBounds = { readonly earliest: bigint | null; readonly greatestId: bigint | null };
 
-/** The first instant of the purchases of a base; none if it is empty. */
-async function earliestOf(connection: DuckDBConnection, base: string): Promise<bigint[]> {
-  if (base === emptyBase) return [];
-  const first = sql`select epoch_us(min(created_at)) from ${raw(base)}.purchase`;
-  const [row] = await queryRows(connection, first);
-  return row?.[0] == null ? [] : [row[0] as bigint];
+/** The first instant and the greatest id of the purchases of a base; null without any. */
+async function boundsOf(connection: DuckDBConnection, base: string): Promise<BaseBounds> {
+  if (base === emptyBase) return { earliest: null, greatestId: null };
+  const bounds = sql`select epoch_us(min(created_at)), max(id) from ${raw(base)}.purchase`;
+  const [row] = (await queryRows(connection, bounds)) as [[bigint | null, bigint | null]];
+  return { earliest: row[0], greatestId: row[1] };
 }
 
 /**
@@ -194,7 +188,7 @@ async function replayLines(
   await replay(connection, catalogs, lines);
   delta.nextKeys = await readNextKeys(connection, catalogs);
   delta.dictionaryKeys = createDictionaryKeys(catalogs, delta.nextKeys, shortcuts);
-  delta.greatestId = await readGreatestId(connection, catalogs);
+  delta.changedIds = null;
   const { purchases, ...after } = await readChanged(connection, catalogs);
   return { ...after, purchases: purchases - before.purchases };
 }
@@ -206,20 +200,15 @@ async function writeChanges(
   changed: readonly ChangedPurchase[],
   placeholder: readonly DuckDBValue[] | null = null,
 ): Promise<Changed> {
-  const { catalogs, dictionaryKeys, greatestId } = delta;
+  const { catalogs, dictionaryKeys } = delta;
   const rows = changed.flatMap(({ row }) => (row === null ? [] : [row]));
   const encoded = await encodePurchases(connection, rows, dictionaryKeys);
-  // New purchases, which have the greatest ids, supersede none.
-  const ids = changed.map(({ id }) => id).filter((id) => greatestId !== null && id <= greatestId);
-  const removed = ids.length > 0 ? await supersede(connection, delta, ids) : 0;
+  const removed = changed.length === 0 ? 0 : await removeChanged(connection, delta, changed);
   const added = [rows.map(() => 1), ...encoded];
   if (placeholder !== null)
     for (const [index, column] of added.entries()) column.push(placeholder[index] as DuckDBValue);
   const table = { catalog: catalogs.delta, table: 'change' };
   await appendColumns(connection, table, [TINYINT, ...encodedTypes], added);
-  for (const { id } of changed) {
-    if (delta.greatestId === null || id > delta.greatestId) delta.greatestId = id;
-  }
   return { purchases: rows.length - removed, instants: instantsOf(changed), changes: rows.length };
 }
 
@@ -228,27 +217,15 @@ const createdAt = purchaseColumns.findIndex(({ name }) => name === 'created_at')
 const instantsOf = (changed: readonly ChangedPurchase[]): bigint[] =>
   changed.flatMap(({ row }) => (row === null ? [] : [row[createdAt] as bigint]));
 
-/** Removes those of the purchases that base and delta have, and returns their number. */
-async function supersede(
+/** Removes changed purchases from base and delta, and returns how many they had. */
+async function removeChanged(
   connection: DuckDBConnection,
-  { catalogs: { base, delta }, shortcuts }: Delta,
-  ids: readonly bigint[],
+  delta: Delta,
+  changed: readonly ChangedPurchase[],
 ): Promise<number> {
-  const change = raw(`${delta}.change`);
-  const all = listed(ids, 'bigint', shortcuts);
-  const [deleted] = await queryRows(
-    connection,
-    sql`delete from ${change} where sign > 0 and id in (${all})`,
-  );
-  const removed = Number(deleted?.[0] as bigint);
-  // Without a base, one statement less saves two milliseconds.
-  if (base === emptyBase) return removed;
-  const [added] = await queryRows(
-    connection,
-    sql`
-      insert into ${change} by name
-      select -1 as sign, ${raw(supersededColumns)} from ${raw(base)}.purchase
-      where id in (${all}) and id not in (select id from ${change} where sign < 0)`,
-  );
-  return removed + Number(added?.[0] as bigint);
+  delta.changedIds ??= await readChangedIds(connection, delta.catalogs);
+  const ids = changed.map(({ id }) => id);
+  const removed = await supersede(connection, delta, delta.changedIds, ids);
+  for (const { id, row } of changed) if (row !== null) delta.changedIds.present.add(id);
+  return removed;
 }

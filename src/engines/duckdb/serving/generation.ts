@@ -26,6 +26,18 @@ export type Generation = {
   readonly changes: number;
   /** At least the number of keys of a dictionary, with that of a missing value. */
   readonly keyCounts: (dictionary: Dictionary) => number;
+  /** Those that queries have read, by payment status (changed-firsts.ts). */
+  readonly changedFirsts: Map<string, ChangedFirsts>;
+};
+
+/** How the first purchases of a version differ from those that its base tells, as ids. */
+export type ChangedFirsts = {
+  /** Of the changed purchases, those that are first ones. */
+  readonly added: readonly bigint[];
+  /** Of the unchanged purchases of the base, those that are first ones only since the changes. */
+  readonly gained: readonly bigint[];
+  /** And those that were first ones only before. */
+  readonly lost: readonly bigint[];
 };
 
 /** Values that queries have read from a base, for all generations that share it. Null before that. */
@@ -73,6 +85,7 @@ export async function createGeneration(
   const generation = {
     ...{ catalogs, labels, summary, ofBase, isUnchanged: true, changes: 0 },
     keyCounts: () => 0,
+    changedFirsts: new Map(),
   } as const;
   return nextGeneration(generation, applied ?? (await readApplied(connection, catalogs)));
 }
@@ -119,6 +132,7 @@ export function nextGeneration(
     summary: changed,
     changes: known.changes + changes,
     keyCounts: ({ name }) => counts.get(name) ?? 0,
+    changedFirsts: new Map(),
     isUnchanged: isUnchanged && purchases === 0 && instants.length === 0,
   };
 }

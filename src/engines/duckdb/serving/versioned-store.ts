@@ -3,6 +3,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { StoreFiles } from '../../../domain/purchase-engine.ts';
 import { withDuckDBConnection } from '../../../duckdb/connection.ts';
 import { bytesPerIndexedCustomer } from '../../../purchase-store/delta/customer-index.ts';
+import { bytesPerChangedId } from '../../../purchase-store/delta/supersede.ts';
 import { customerDictionary } from '../../../purchase-store/format/layout.ts';
 import type { LogPart, OpenStore, PendingBatches } from '../../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
@@ -59,7 +60,7 @@ export class VersionedStore {
     const { records, position } = this.store.part();
     const customers = this.#version.generation.keyCounts(customerDictionary);
     const indexBytes = records === 0 ? 0 : customers * bytesPerIndexedCustomer;
-    return storeBytes + records * recordBytes + position + indexBytes;
+    return storeBytes + records * (recordBytes + bytesPerChangedId) + position + indexBytes;
   }
 
   filesOf({ part: { lines, position }, instant: { asOf } }: Version): StoreFiles {

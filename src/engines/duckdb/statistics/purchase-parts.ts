@@ -5,7 +5,9 @@ import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import { countedColumns, customerDictionary } from '../../../purchase-store/format/layout.ts';
 import { previousQuarters } from '../../../purchase-store/format/previous-purchases.ts';
 import type { Part } from '../../report/statement.ts';
+import type { Reading } from '../query-context.ts';
 import type { Generation } from '../serving/generation.ts';
+import { presentWithFirsts } from './changed-firsts.ts';
 
 /** What a query needs of its purchases. */
 export type Needs = {
@@ -17,8 +19,6 @@ export type Needs = {
   readonly coupons?: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
-  /** Quantiles, of which those of several parts do not tell that of all. */
-  readonly quantiles?: boolean;
   /** The most groups in which customers are counted. */
   readonly groups: number;
   /** The groups are periods alone. */
@@ -44,18 +44,20 @@ export type Conditions = {
 /**
  * The current purchases as parts. If sums add up, these are the base and the changes, which are rows with a sign; in
  * periods, where the base counts customers quickly, the changes correct their numbers. Otherwise customers need the
- * present rows as one part; if the base tells their first purchases, those of customers with changes are another part,
- * unless quantiles are read too.
+ * present rows as one part.
  */
-export function purchaseParts(
-  generation: Generation,
+export async function purchaseParts(
+  reading: Reading,
   filters: PurchaseFilters,
   conditions: Conditions,
   needs: Needs,
-  shortcuts: Shortcuts,
-): Part[] {
+): Promise<Part[]> {
+  const {
+    generation,
+    context: { shortcuts },
+  } = reading;
   const { catalogs, isUnchanged } = generation;
-  const { matching } = conditions;
+  const { matching, counted } = conditions;
   const change = raw(`${catalogs.delta}.change`);
   const of = (purchases: Sql): Part =>
     needs.firsts
@@ -96,26 +98,20 @@ export function purchaseParts(
   }
   const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
   const added = sql`select ${columns} from ${change} where sign > 0`;
-  if (!needs.firsts || previous === null || needs.quantiles === true) {
-    const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
-    const ofAll = {
-      ...counts,
-      ...(needs.coupons === true
-        ? { all: present }
-        : { all: signedRows, having: raw('having sum(sign) > 0') }),
-      previous: null,
-    };
-    return [{ ...of(present), ...countsOfCustomers(generation, ofAll, shortcuts) }];
+  const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
+  const ofAll = {
+    ...counts,
+    ...(needs.coupons === true
+      ? { all: present }
+      : { all: signedRows, having: raw('having sum(sign) > 0') }),
+    previous: null,
+  };
+  const ofCustomers = countsOfCustomers(generation, ofAll, shortcuts);
+  if (needs.firsts && isFirst !== null) {
+    const present = await presentWithFirsts(reading, filters, { counted, isFirst });
+    return [{ ...present, condition: matching, ...ofCustomers }];
   }
-  // By the key itself, DuckDB would find these few customers by direct addressing, in a table of all customers.
-  const changed = sql`(
-    select xor(customer_key, 0) as customer_key from ${change} where sign <> 0 group by 1
-  ) as changed using (customer_key)`;
-  const ofChanged = sql`(
-    select ${columns} from ${base} semi join ${changed} ${superseded} union all ${added}
-  )`;
-  const ofOthers = sql`${base} as purchase anti join ${changed}`;
-  return [{ ...ofBase, purchases: ofOthers, allCustomers: undefined }, of(ofChanged)];
+  return [{ ...of(present), ...ofCustomers }];
 }
 
 /** The column with the quarter of an hour of a customer's previous purchase with these payment statuses. */

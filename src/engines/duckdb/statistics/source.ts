@@ -66,7 +66,7 @@ async function cohortPurchases(
   reading: Reading,
   { filters, interval, groupBy, timeZone, weekStart }: PurchaseCohortsQuery,
 ) {
-  const { connection, generation, context } = reading;
+  const { connection, generation } = reading;
   const { paymentStatuses, ...others } = filters;
   const { createdSince } = filters;
   const counted = await purchasesMatching(connection, generation.labels, { paymentStatuses });
@@ -89,7 +89,7 @@ async function cohortPurchases(
   const parts =
     counted === null || matching === null || isWon === null
       ? []
-      : purchaseParts(generation, filters, { matching, counted }, needs, context.shortcuts);
+      : await purchaseParts(reading, filters, { matching, counted }, needs);
   const currency = labelSql(reading, 'currency');
   return {
     isWon: isWon ?? sql`false`,
@@ -107,7 +107,7 @@ const needsPresentRows = (name: SumName): boolean =>
   isAmount(name) || isQuantile(name) || name === 'repeat_customer_count';
 
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
-  const { connection, generation, context } = reading;
+  const { connection, generation } = reading;
   const { filters, only } = side;
   const { labels } = generation;
   const matching = await purchasesMatching(connection, labels, filters);
@@ -124,7 +124,6 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
     customers: firsts || side.sums.some((name) => !addsUp(name)),
     presentRows: isByCoupon || readsCoupons(filters) || side.sums.some(needsPresentRows),
     coupons: isByCoupon || readsCoupons(filters),
-    quantiles: side.sums.some(isQuantile),
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
     ofCustomers: side.dimensions.includes('customer'),
@@ -135,7 +134,7 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
     matching: only === undefined ? matching : sql`${matching} and ${await isAmong(reading, side)}`,
     counted: counted ?? sql`false`,
   };
-  const parts = purchaseParts(generation, filters, conditions, needs, context.shortcuts);
+  const parts = await purchaseParts(reading, filters, conditions, needs);
   const joined = join([empty, ...read.map(({ joined }) => joined ?? empty)], ' ');
   return {
     dimensions,
