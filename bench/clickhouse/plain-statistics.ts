@@ -13,6 +13,7 @@ import type {
   ClickHouseValue,
 } from '../../src/engines/clickhouse/client.ts';
 import { couponConditions } from '../../src/engines/clickhouse/coupons.ts';
+import { localUnits } from '../../src/engines/clickhouse/local-units.ts';
 import { filterConditions } from '../../src/engines/filter-conditions.ts';
 import type { QueryEngine } from '../queries/purchase-queries.ts';
 
@@ -38,10 +39,11 @@ export const createPlainStatistics = (clickhouse: Pick<ClickHouse, 'query'>): Qu
   timeSeries: notCompared,
 });
 
-const conditions = filterConditions(
-  (microseconds) => sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`,
-  couponConditions,
-);
+const conditions = filterConditions({
+  instant: (microseconds) => sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`,
+  localUnits,
+  coupons: couponConditions,
+});
 
 function whereOf(filters: PurchaseFilters): Sql {
   const all = conditionsOf(filters, conditions);

@@ -172,6 +172,11 @@ const parameters: FilterConditions<readonly [string, string | readonly string[]]
   currency: (values) => ['currency', values],
   without: (dimensions) => ['without', dimensions.join()],
   coupon: (codes) => ['coupon', codes],
+  not: (excluded) => [
+    'not',
+    Object.entries(excluded).flatMap(([name, values]) => values.map((value) => `${name}:${value}`)),
+  ],
+  localTimes: ({ weekdays = [] }) => ['weekday', weekdays.join()],
   utm_source: (values) => ['utm_source', values],
   utm_medium: (values) => ['utm_medium', values],
   utm_campaign: (values) => ['utm_campaign', values],

@@ -6,6 +6,7 @@ import {
   type PurchaseLabel,
   trackingLabels,
 } from './purchase.ts';
+import type { ZoneOffset } from './time-zone.ts';
 
 /**
  * The filters of sections 4.2 and 4.4. Every bound is inclusive. Instants are microseconds since
@@ -25,9 +26,25 @@ export type PurchaseFilters = {
   readonly without?: readonly OptionalDimension[] | undefined;
   /** One or more codes, without repetition. A matching purchase has a coupon with one of them. */
   readonly coupon?: readonly string[] | undefined;
+  /** Values that a matching purchase does not have. It may have none. */
+  readonly not?: ExcludedValues | undefined;
+  readonly localTimes?: LocalTimes | undefined;
 } & {
   /** One or more exact texts, without repetition. A matching purchase has one of them. */
   readonly [Label in TextFilter]?: readonly string[] | undefined;
+};
+
+/** One or more values of some dimensions, without repetition. */
+export type ExcludedValues = { readonly [Name in OptionalDimension]?: readonly string[] };
+
+/** Times of the week. Undefined: any. */
+export type LocalTimes = {
+  /** One or more of 1 (Monday) to 7. */
+  readonly weekdays?: readonly number[] | undefined;
+  /** One or more of 0 to 23. */
+  readonly hours?: readonly number[] | undefined;
+  /** Those of the time zone at all instants that a query may select. */
+  readonly offsets: readonly ZoneOffset[];
 };
 
 /** The labels that filters compare with any texts, and not with those of a closed set. */
@@ -35,8 +52,8 @@ export const textFilters = ['currency', ...trackingLabels] as const;
 type TextFilter = (typeof textFilters)[number];
 
 /** Whether filters need the coupons of a purchase. */
-export const readsCoupons = ({ coupon, without }: PurchaseFilters): boolean =>
-  coupon !== undefined || without?.includes('coupon') === true;
+export const readsCoupons = ({ coupon, without, not }: PurchaseFilters): boolean =>
+  coupon !== undefined || without?.includes('coupon') === true || not?.coupon !== undefined;
 
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);

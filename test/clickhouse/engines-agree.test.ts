@@ -181,6 +181,18 @@ describe.each(mixtures)(
         currency: several(['BRL', 'USD', 'brl', '']),
         without: fc.subarray([...optionalDimensions], { minLength: 1, maxLength: 2 }),
         coupon: several(awkwardCodes),
+        not: fc.record(
+          { utm_source: label, status: several(paymentStatuses), coupon: several(awkwardCodes) },
+          { requiredKeys: ['utm_source'] },
+        ),
+        localTimes: fc.record({
+          weekdays: fc.subarray([1, 2, 3, 4, 5, 6, 7], { minLength: 1 }),
+          hours: fc.subarray([0, 1, 12, 22, 23], { minLength: 1 }),
+          offsets: fc.constant([
+            { offset: -3n * 3_600_000_000n, until: 0n },
+            { offset: 5_400_000_000n, until: null },
+          ]),
+        }),
         ...(Object.fromEntries(trackingLabels.map((name) => [name, label])) as Record<
           (typeof trackingLabels)[number],
           typeof label

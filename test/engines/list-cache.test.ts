@@ -233,6 +233,12 @@ describe('a cached list', () => {
   });
 });
 
+/** Before and after a change of clocks. */
+const offsets = [
+  { offset: -3n * 3_600_000_000n, until: parseInstant('2024-03-01T00:00:00Z', 'down') },
+  { offset: 5_400_000_000n, until: null },
+];
+
 /** A filter of each kind, and two of which some awkward purchases match both. */
 const everyFilter = (customerId: bigint): PurchaseFilters[] => [
   {},
@@ -251,6 +257,13 @@ const everyFilter = (customerId: bigint): PurchaseFilters[] => [
   ...optionalDimensions.map((dimension) => ({ without: [dimension] })),
   ...awkwardCodes.map((code) => ({ coupon: [code] })),
   { coupon: ['FREE', '7'], without: ['currency'] },
+  ...awkwardLabels.map((label) => ({ not: { utm_source: [label] } })),
+  { not: { status: ['paid', 'refunded'], utm_term: awkwardLabels.slice(0, 3) } },
+  { not: { coupon: ['FREE', '7'] } },
+  ...[1, 4, 7].map((weekday) => ({ localTimes: { weekdays: [weekday, 3], offsets } })),
+  ...[0, 20, 23].map((hour) => ({
+    localTimes: { hours: [hour, 19], weekdays: [1, 3, 4], offsets },
+  })),
   ...trackingLabels.flatMap((name) => awkwardLabels.map((label) => ({ [name]: [label] }))),
   { utm_source: [...awkwardLabels] },
   { utm_term: awkwardLabels.slice(0, 3), utm_medium: awkwardLabels.slice(2, 9) },

@@ -198,6 +198,93 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await cohorts('coupon=FREE')).toBe(0);
   });
 
+  it('leave out purchases with a value, and none without one', async () => {
+    const names = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
+    const values = ['google', 'facebook', 'Google', 'a:b', null];
+    for (const value of values) {
+      const labels = Object.fromEntries(names.map((name) => [name, value]));
+      const coupons = value === null ? null : JSON.stringify([{ code: value }, { code: 'ALL' }]);
+      await shop.add({ ...labels, coupons, currency: value === null ? null : 'brl' });
+    }
+    await shop.add({ payment_status: 'paid', platform: 'bling', shipping_status: 'shipped' });
+    await shop.publish();
+    for (const name of [...names, 'coupon']) {
+      expect(await found(`not=${name}:google`), name).toBe(5);
+      expect(await found(`not=${name}:google&not=${name}:facebook`), name).toBe(4);
+      expect(await found(`not=${name}:absent`), name).toBe(6);
+      expect(await found(`not=${name}:a:b&without=${name}`), name).toBe(2);
+      expect(await found(`not=${name}:Google&${name}=google&${name}=Google`), name).toBe(1);
+    }
+    expect(await found('not=coupon:ALL')).toBe(2);
+    expect(await found('not=currency:BRL')).toBe(2);
+    for (const excluded of ['status:paid', 'platform:bling', 'shipping_status:shipped']) {
+      expect(await found(`not=${excluded}`), excluded).toBe(5);
+    }
+    expect(await found('not=utm_source:google&not=utm_medium:facebook&not=status:paid')).toBe(3);
+  });
+
+  it('select days of the week and hours of local time on every route', async () => {
+    // The clocks of São Paulo were two hours behind UTC until 17 February 2019, and three since.
+    const instants = {
+      1: '2019-02-15T01:59:59.999999Z',
+      10: '2019-02-15T02:00:00Z',
+      100: '2019-02-20T02:59:59.999999Z',
+      1000: '2019-02-20T03:00:00Z',
+    };
+    for (const [cents, created_at] of Object.entries(instants)) {
+      await shop.add({ created_at, purchase_value_in_cents: Number(cents) });
+    }
+    await shop.publish();
+    const local = 'timezone=America/Sao_Paulo';
+    const sums = {
+      'weekday=5': 11,
+      'weekday=3': 1100,
+      'weekday=1,2': 0,
+      'hour_of_day=1,2&weekday=5': 11,
+      'hour_of_day=3': 1000,
+      [`weekday=4&${local}`]: 1,
+      [`weekday=5&${local}`]: 10,
+      [`weekday=2,3&${local}`]: 1100,
+      [`hour_of_day=23&${local}`]: 101,
+      [`hour_of_day=0&${local}`]: 1010,
+      [`hour_of_day=0&weekday=3,4&${local}`]: 1000,
+      [`hour_of_day=0&${local}&created_since=2019-02-18T00:00:00Z`]: 1000,
+      [`hour_of_day=23&${local}&created_until=2019-02-16T00:00:00Z`]: 1,
+    };
+    for (const [query, sum] of Object.entries(sums)) {
+      expect(await found(query), query).toBe(
+        [...String(sum)].filter((digit) => digit === '1').length,
+      );
+      const report = (await shop.get(`/v1/purchases/report?${query}`)).json();
+      expect(report.totals.revenue_in_cents, query).toBe(sum);
+      const exported = await shop.get(`/v1/purchases/export?format=ndjson&${query}`);
+      const lines = exported.body.split('\n').filter((line) => line !== '');
+      expect(
+        lines.reduce((all, line) => all + centsOf(JSON.parse(line)), 0),
+        query,
+      ).toBe(sum);
+    }
+    const compared =
+      'created_since=2019-02-20T00:00:00-03:00&created_until=2019-02-20T23:59:59.999999-03:00';
+    const path = `/v1/purchases/report?hour_of_day=23,0&${compared}&compare_to=previous_period&${local}`;
+    expect((await shop.get(path)).json().totals).toMatchObject({
+      revenue_in_cents: 1000,
+      compared: { revenue_in_cents: 100 },
+    });
+    // The first purchase of the only customer is on a Friday of UTC.
+    const cohorts = async (query: string) =>
+      (await shop.get(`/v1/purchases/cohorts?${query}`)).json().rows.length;
+    expect(await cohorts('weekday=5')).toBe(1);
+    expect(await cohorts(`weekday=5&${local}`)).toBe(0);
+    for (const url of [
+      '/v1/purchases?',
+      `${customerUrl(shop.customerId)}?`,
+      '/v1/purchases/export?',
+    ]) {
+      expectRefusal(await shop.get(`${url}${local}`), 'validation_error', 'timezone');
+    }
+  });
+
   it('apply together', async () => {
     const match = { payment_status: 'paid', platform: 'popup', purchase_value_in_cents: 10 };
     await shop.add(match);

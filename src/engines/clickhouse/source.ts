@@ -7,7 +7,8 @@ import { addsUp, type Dialect } from '../report/statement.ts';
 import type { ClickHouse } from './client.ts';
 import { withCoupons } from './coupons.ts';
 import type { LoadGeneration } from './generation.ts';
-import { localUnits, periodKey, readTimeBounds, readWideBounds } from './periods.ts';
+import { localUnits } from './local-units.ts';
+import { periodKey, readTimeBounds, readWideBounds } from './periods.ts';
 import { changesOf, currentLoadPurchases, hasChanges, loadOf, matching } from './relations.ts';
 
 const dialect: Dialect = {

@@ -29,6 +29,7 @@ import {
   instant,
   integer,
   namesOf,
+  numbersOf,
   oneOf,
   orderedNamesOf,
   pageParameters,
@@ -36,6 +37,7 @@ import {
   text,
   timeZone,
 } from '../../http/request/parameters.ts';
+import { excludedValue } from './excluded-values.ts';
 
 const label = text({ min: 1, max: maxTextLength });
 const labels = severalOf(label, maxTexts).optional();
@@ -62,6 +64,9 @@ const commonFilters = {
   without: namesOf(optionalDimensions).optional(),
   ...tracking,
   coupon: labels,
+  not: severalOf(excludedValue, maxTexts).optional(),
+  weekday: numbersOf(1, 7).optional(),
+  hour_of_day: numbersOf(0, 23).optional(),
 };
 const filters = { customer_id: id('customer').optional(), ...commonFilters };
 

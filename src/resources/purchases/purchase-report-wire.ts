@@ -97,7 +97,9 @@ export const reportSchema = named(
         compared: measures.optional(),
       }),
     ),
-    rows_truncated: z.boolean(),
+    rows_truncated: z
+      .boolean()
+      .meta({ description: 'Whether there are more rows, which `totals` cover too.' }),
   }),
 );
 

@@ -33,8 +33,7 @@ export const purchaseReport: ResourceRoutes = (services) => [
     summary: 'Several measures by up to three dimensions, compared with an earlier period',
     description:
       'For sales: revenue, orders, new and returning customers, by campaign, customer or month. ' +
-      'Customers of rows do not add up; `totals` has their number. If `rows_truncated` is true, ' +
-      '`totals` cover more rows. If `mixed_currencies` is true, amounts have no unit.',
+      'Customers of rows do not add up; `totals` has their number.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseReportParameters,

@@ -94,6 +94,17 @@ const list = (values: readonly string[], maxLength = values.length) =>
 const several = (text: fc.Arbitrary<string>) =>
   fc.oneof(text, fc.uniqueArray(text, { minLength: 1, maxLength: 10 }));
 
+/** `not` of a dimension and a value. */
+const excluded = fc.oneof(
+  fc
+    .tuple(fc.constantFrom(...trackingLabels, 'coupon'), label)
+    .map(([name, text]) => `${name}:${text}`),
+  fc.constantFrom(
+    ...['status:paid', 'status:refunded', 'platform:bling', 'currency:BRL', 'currency:jpy'],
+    ...['shipping_status:shipped', 'coupon:FREE', 'coupon:VERÃO10', 'utm_term:campaign 7'],
+  ),
+);
+
 const filterParameters = fc
   .record(
     {
@@ -102,6 +113,9 @@ const filterParameters = fc
       max_value_in_cents: fc.constantFrom('0', '99', '100', '1000'),
       currency: several(fc.constantFrom('BRL', 'USD', 'jpy')),
       without: list(optionalDimensions, 2),
+      not: several(excluded),
+      weekday: list(['1', '2', '3', '4', '5', '6', '7']),
+      hour_of_day: list(Array.from({ length: 24 }, (_, hour) => String(hour))),
       coupon: several(fc.constantFrom('VERÃO10', 'FREE', 'verão10', 'code 7', 'null', 'absent')),
       ...Object.fromEntries(trackingLabels.map((name) => [name, several(label)])),
     },
@@ -128,10 +142,16 @@ const filtersWith = (sinceTenths: number): fc.Arbitrary<Filters> =>
       status: inTenths(5, status),
       // First purchases are read from columns without other filters.
       others: inTenths(2, filterParameters),
+      timezone: fc.constantFrom(...zones),
     })
-    .map(({ status, others, ...rest }) => ({
+    .map(({ status, others, timezone, ...rest }) => ({
       ...rest,
-      parameters: status === undefined ? { ...others } : { ...others, status },
+      parameters: {
+        ...others,
+        ...(status === undefined ? {} : { status }),
+        // Another one of the question replaces it.
+        ...(/weekday|hour/.test(Object.keys(others ?? {}).join()) ? { timezone } : {}),
+      },
     })) as fc.Arbitrary<Filters>;
 
 const unfiltered = fc.constant<Filters>({ parameters: {} });

@@ -24,6 +24,8 @@ export function isCounted({ parameters: { status = 'any' } }: Asked): Sql {
 /** A condition of all filters but payment statuses and bounds. */
 export function isSelected({ parameters, texts, customer }: Asked): Sql {
   const { platform, min_value_in_cents: min, max_value_in_cents: max, without } = parameters;
+  const { weekday, hour_of_day: hour, timezone = 'UTC' } = parameters;
+  const local = sql`oracle.local(created_at, ${timezone})`;
   const conditions: Sql[] = [];
   if (customer !== null) conditions.push(sql`customer_id = ${customer}`);
   if (platform !== undefined) conditions.push(sql`platform = any(${platform.split(',')}::text[])`);
@@ -34,7 +36,18 @@ export function isSelected({ parameters, texts, customer }: Asked): Sql {
       name === 'coupon' ? sql`oracle.codes(coupons) is null` : sql`${columnOf(name)} is null`,
     );
   }
+  const numbers = (list: string) => list.split(',').map(Number);
+  if (weekday !== undefined) {
+    conditions.push(sql`extract(isodow from ${local}) = any(${numbers(weekday)}::integer[])`);
+  }
+  if (hour !== undefined) {
+    conditions.push(sql`extract(hour from ${local}) = any(${numbers(hour)}::integer[])`);
+  }
   for (const [name, wanted] of Object.entries(texts)) {
+    if (name === 'not') {
+      conditions.push(...wanted.map(isNot));
+      continue;
+    }
     if (name === 'coupon') {
       conditions.push(sql`oracle.codes(coupons) && ${[...wanted]}::text[]`);
       continue;
@@ -46,6 +59,16 @@ export function isSelected({ parameters, texts, customer }: Asked): Sql {
     conditions.push(sql`${column} = any(${[...exact]}::text[])`);
   }
   return conditions.length === 0 ? sql`true` : sql`(${join(conditions, ' and ')})`;
+}
+
+/** A condition of purchases without a value. */
+function isNot(excluded: string): Sql {
+  const [name = '', ...rest] = excluded.split(':');
+  const value = rest.join(':');
+  if (name === 'coupon') return sql`not coalesce(${value} = any(oracle.codes(coupons)), false)`;
+  return name === 'currency'
+    ? sql`upper(currency) is distinct from ${value.toUpperCase()}`
+    : sql`${columnOf(name)} is distinct from ${value}`;
 }
 
 /** A condition of bounds, which are expressions. */
