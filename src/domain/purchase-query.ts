@@ -29,10 +29,15 @@ export type PurchaseFilters = {
   /** Values that a matching purchase does not have. It may have none. */
   readonly not?: ExcludedValues | undefined;
   readonly localTimes?: LocalTimes | undefined;
+  /** Of reports alone: only first purchases of customers, or only others (purchase-report.ts). */
+  readonly customerType?: CustomerType | undefined;
 } & {
   /** One or more exact texts, without repetition. A matching purchase has one of them. */
   readonly [Label in TextFilter]?: readonly string[] | undefined;
 };
+
+export const customerTypes = ['new', 'returning'] as const;
+export type CustomerType = (typeof customerTypes)[number];
 
 /** One or more values of some dimensions, without repetition. */
 export type ExcludedValues = { readonly [Name in OptionalDimension]?: readonly string[] };
@@ -59,11 +64,11 @@ export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
 
 /** One condition for each filter. A filter without a condition is a compile error. */
-export type FilterConditions<Condition, Filters = PurchaseFilters> = {
+export type FilterConditions<Condition, Filters = Omit<PurchaseFilters, 'customerType'>> = {
   readonly [Filter in keyof Filters]-?: (value: NonNullable<Filters[Filter]>) => Condition;
 };
 
-export function conditionsOf<Condition, Filters = PurchaseFilters>(
+export function conditionsOf<Condition, Filters = Omit<PurchaseFilters, 'customerType'>>(
   filters: Filters,
   conditions: FilterConditions<Condition, Filters>,
 ): Condition[] {

@@ -69,7 +69,7 @@ export function createTools(routes: readonly Route[]): Tool[] {
     const ofKinds = new Map(urls.map(([kind, url]) => [kind, routeAt(routes, url)]));
     const [route] = ofKinds.values() as Iterable<Route> as [Route];
     const own = definition.description ?? `${route.summary}.`;
-    const paid = countsPurchases ? ' Only paid ones count unless `status` is set.' : '';
+    const paid = countsPurchases ? ' Only paid ones unless `status` is set.' : '';
     return {
       name,
       description: `${own} ${route.description}${paid}`,

@@ -6,6 +6,7 @@ import { intervals, TooManyPeriodsError, weekStarts } from '../../src/domain/per
 import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/purchase.ts';
 import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import {
+  customerTypes,
   labelDimensions,
   optionalDimensions,
   type PurchaseFilters,
@@ -208,10 +209,16 @@ describe.each(mixtures)(
         );
     };
 
+    /** Filters of reports, which also tell first purchases. */
+    const reportFilters = () =>
+      fc
+        .tuple(filters(), fc.constantFrom(undefined, undefined, ...customerTypes))
+        .map(([others, customerType]): PurchaseFilters => ({ ...others, customerType }));
+
     it(`return the same statistics for random queries, ${name}`, async () => {
       const queries: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
         {
-          filters: filters(),
+          filters: reportFilters(),
           groupBy: fc.constantFrom(...statsDimensions),
           groupLimit: fc.integer({ min: 1, max: 50 }),
         },
@@ -235,7 +242,7 @@ describe.each(mixtures)(
         createdSince: instant.filter(near),
         createdUntil: instant.filter(near),
       });
-      const bounded = fc.tuple(filters(), fc.option(bounds, { freq: 8, nil: {} }));
+      const bounded = fc.tuple(reportFilters(), fc.option(bounds, { freq: 8, nil: {} }));
       const queries: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc.record(
         {
           filters: bounded.map(([others, between]) => ({ ...others, ...between })),
@@ -266,7 +273,7 @@ describe.each(mixtures)(
 
     it(`return the same report for random queries, ${name}`, async () => {
       await fc.assert(
-        fc.asyncProperty(reports(filters(), instant), async (query) => {
+        fc.asyncProperty(reports(reportFilters(), instant), async (query) => {
           const exact = await reportOf(postgres, organization, query);
           for (const { engine } of stores) {
             expect(await reportOf(engine, organization, query)).toBe(exact);

@@ -200,6 +200,10 @@ export const parameters: Readonly<Record<string, Values>> = {
       ...['utm_source:a&not=utm_source:a', 'currency:XYZ', 'currency:BRL&not=currency:BTC'],
     ],
   },
+  customer_type: {
+    accepted: ['new', 'returning'],
+    refused: ['', 'any', 'New', 'new,returning', 'repeat', 'toString'],
+  },
   weekday: {
     accepted: ['1', '7', '7,1', '1,2,3,4,5,6,7'],
     refused: ['', '0', '8', '01', 'monday', '1,', '1,1', '1;2', '1,8', '-1'],

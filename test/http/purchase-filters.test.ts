@@ -285,6 +285,35 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     }
   });
 
+  it('select first or later purchases in reports, statistics and time series alone', async () => {
+    const days = ['05', '06', '20'].map((day) => `2026-01-${day}T00:00:00Z`);
+    for (const [index, created_at] of days.entries()) {
+      const payment_status = index === 0 ? 'refunded' : 'paid';
+      await shop.add({ created_at, payment_status, purchase_value_in_cents: 10 ** index });
+    }
+    await shop.publish();
+    const get = async (path: string) => (await shop.get(`/v1/purchases/${path}`)).json();
+    const sums = { new: 1, returning: 110, 'new&status=paid': 10, 'returning&status=paid': 100 };
+    for (const [query, sum] of Object.entries(sums)) {
+      const filter = `customer_type=${query}`;
+      const report = await get(
+        `report?${filter}&group_by=day&measures=revenue_in_cents,customer_count`,
+      );
+      expect(report.totals, query).toEqual({ revenue_in_cents: sum, customer_count: 1 });
+      // The periods are those of the purchases that match.
+      expect(report.rows, query).toHaveLength({ new: 1, returning: 15 }[query] ?? 1);
+      expect(await get(`stats?${filter}`), query).toMatchObject({ revenue_in_cents: sum });
+      const series = await get(`timeseries?interval=auto&${filter}`);
+      expect(series, query).toMatchObject({ revenue_in_cents: sum });
+    }
+    const later = 'created_since=2026-01-06T00:00:00Z';
+    expect((await get(`report?customer_type=new&${later}`)).totals.purchase_count).toBe(0);
+    for (const url of ['?', '/export?', '/cohorts?']) {
+      const response = await shop.get(`/v1/purchases${url}customer_type=new`);
+      expectRefusal(response, 'validation_error', 'customer_type');
+    }
+  });
+
   it('apply together', async () => {
     const match = { payment_status: 'paid', platform: 'popup', purchase_value_in_cents: 10 };
     await shop.add(match);

@@ -2,6 +2,7 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import {
   type Interval,
   type PeriodCalendar,
+  type PeriodRange,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
@@ -14,7 +15,7 @@ import type { Currencies, PurchaseCohortsQuery } from '../../domain/purchase-rep
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { isAnyOfTexts } from '../filter-conditions.ts';
 import type { CohortSource } from './cohorts.ts';
-import { type DimensionSource, dimensionOf, needsFirsts } from './dimensions.ts';
+import { type DimensionSource, dimensionOf, needsFirsts, ofCustomerType } from './dimensions.ts';
 import type { ReportRows, ReportSource, SideQuery, TimeBounds } from './source.ts';
 import {
   type Dialect,
@@ -22,6 +23,7 @@ import {
   type Part,
   readsStatement,
   type SumName,
+  sumsOf,
 } from './statement.ts';
 
 /** An engine whose purchases have columns named as in Postgres, with the texts of labels. */
@@ -52,11 +54,12 @@ export type PlainEngine = {
 /** Reads reports and cohorts: one version, if the engine's statements see one. */
 export function plainSource(engine: PlainEngine): ReportSource & CohortSource {
   const { dialect, query, wideBounds, timeBounds } = engine;
-  return {
+  const source: ReportSource & CohortSource = {
     dialect,
     query,
     bounds: wideBounds,
     async range(calendar, filters) {
+      if (filters.customerType !== undefined) return rangeOfRows(source, calendar, filters);
       const bounds = await timeBounds(filters);
       if (bounds === null) return null;
       const { first, last } = bounds;
@@ -69,7 +72,8 @@ export function plainSource(engine: PlainEngine): ReportSource & CohortSource {
       const source = dimensionsOf(engine, side);
       const keys: DimensionSql[] = [];
       for (const dimension of dimensions) keys.push(await dimensionOf(source, dimension, side));
-      const read = engine.parts({ filters, sums, firsts: needsFirsts(side) });
+      const all = engine.parts({ filters, sums, firsts: needsFirsts(side) });
+      const read = all.map((part) => ofCustomerType(part, filters));
       const parts = dimensions.includes('coupon')
         ? read.map((part) => withCoupons(engine, part))
         : read;
@@ -85,6 +89,24 @@ export function plainSource(engine: PlainEngine): ReportSource & CohortSource {
     readAll: (reads) => query(readsStatement(dialect, reads)),
     purchases: (cohorts) => cohortPurchases(engine, cohorts),
   };
+  return source;
+}
+
+/** The first and the last period that the rows of a report by period have. */
+async function rangeOfRows(
+  source: ReportSource,
+  calendar: PeriodCalendar,
+  filters: PurchaseFilters,
+): Promise<PeriodRange | null> {
+  const sums = sumsOf([]);
+  const dimensions = [calendar.interval];
+  const side = await source.side({ ...calendar, filters, dimensions, sums, periodRows: null });
+  const statement = readsStatement(source.dialect, [{ side, sums }]);
+  const [row = []] = await source.query(
+    sql`select min(d0), max(d0), count(*) from (${statement}) as periods`,
+  );
+  const [first, last, count] = row.map(Number);
+  return count ? { first: first as number, last: last as number } : null;
 }
 
 /** Of the matching purchases alone: finding codes takes longer than filters. */

@@ -111,9 +111,8 @@ async function readReport(reading: Reading): Promise<Result> {
   const areAllRead =
     hasRows &&
     ((everyPeriod && groupBy.length === 1) || (await source.hasFewGroups(groupBy, sides)));
-  if (query.mayHaveManyGroups !== true) {
-    await source.requireFewGroups({ dimensions: groupBy, sums }, sides);
-  }
+  const mayRefuse = query.mayHaveManyGroups !== true;
+  if (mayRefuse) await source.requireFewGroups({ dimensions: groupBy, sums }, sides);
   // A purchase with several coupons is in several groups.
   const addUp = areAllRead && !groupBy.includes('coupon');
   const follows = (name: SumName) => addUp && addsUp(name) && sums.includes(name);

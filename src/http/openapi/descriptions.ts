@@ -49,9 +49,11 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   coupon:
     'Codes of coupons. A purchase has any of them. Upper and lower case differ. Several codes are several parameters: `coupon=a&coupon=b`. Purchases without one are found by `without=coupon`. An addition.',
   not: 'Without this value, such as `utm_source:google`. A value is a name of `without`, a colon and an exact text. Purchases without a source match too. Several values are several parameters, of which a purchase has none: `not=utm_source:google&not=utm_campaign:test`. An addition.',
-  weekday: 'From 1 (Monday) to 7, in `timezone`. Several have commas between them. An addition.',
+  customer_type:
+    'First purchases, or others. A first one is that of a customer with the statuses of `status`, whatever other filters are: `returning` has later purchases. Reports, statistics and time series have it. An addition.',
+  weekday: '1 (Monday) to 7, in `timezone`. Several have commas between them. An addition.',
   hour_of_day:
-    'From 0 to 23, in `timezone`. Several have commas between them: `9,10` is from 09:00 until 10:59. An addition.',
+    '0 to 23, in `timezone`. Several have commas between them: `9,10` is from 09:00 until 10:59. An addition.',
   ...Object.fromEntries(trackingLabels.map((name) => [name, describeLabel(name)])),
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. The group `null` has the purchases without a value. `status` is the payment status, `day` the day in `timezone`.',
@@ -65,7 +67,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   measures:
     'Sums and counts: `repeat_customer_count` of customers with at least two purchases in the row; `median_value_in_cents` and `p90_value_in_cents` are the smallest value that half and nine tenths of the purchases do not exceed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
-    'A measure or dimension, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
+    'A measure or dimension; `-` before it is descending. Without it, the period ascending, or the first measure descending. An addition.',
   periods:
     'How many periods each cohort has. That of the first purchase is the first of them. An addition.',
   compare_to:
@@ -86,7 +88,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   last_purchase_until: `Last paid purchase at or before this instant: none since. ${ofPaidPurchases}`,
   email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',
   phone:
-    'Digits of the number, or a part of them. Only digits are compared. A country code or a trunk zero may be missing on either side.',
+    'Digits of the number or a part. Only digits are compared. A country code or a trunk zero may be missing on either side.',
   order_number:
     'Exactly this number, with or without `#` before it. Upper and lower case differ. An addition.',
   format:
@@ -137,6 +139,7 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'not',
   'weekday',
   'hour_of_day',
+  'customer_type',
 ]);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {

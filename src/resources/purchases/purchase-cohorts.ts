@@ -106,7 +106,7 @@ export const purchaseCohorts: ResourceRoutes = () => [
     summary: 'Customers by the period of their first purchase, and what they bought since',
     description:
       'Filters other than `status` select first purchases only. ' +
-      'Retention is the `customer_count` of a period divided by that of its cohort. Periods with ' +
+      'Retention is `customer_count` of a period by that of its cohort. Periods with ' +
       '`is_complete: false` are not over. Customers of periods do not add up. ' +
       'A period of `totals` counts the cohorts for which it is over.',
     isAddition: true,

@@ -3,7 +3,12 @@ import { currencyCode, spellingsOf } from '../../domain/currency.ts';
 import { earliestInstant, latestInstant } from '../../domain/instant.ts';
 import { periodOffsets } from '../../domain/period.ts';
 import { trackingLabels } from '../../domain/purchase.ts';
-import { type LocalTimes, maxTexts, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import {
+  type CustomerType,
+  type LocalTimes,
+  maxTexts,
+  type PurchaseFilters,
+} from '../../domain/purchase-query.ts';
 import { purchaseStats } from '../../domain/purchase-stats.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import type { ApiRequest } from '../../http/route.ts';
@@ -12,6 +17,7 @@ import type { purchaseListParameters } from './purchase-parameters.ts';
 
 type FilterParameters = Partial<Omit<z.output<typeof purchaseListParameters>, 'format'>> & {
   readonly compare_to?: string | undefined;
+  readonly customer_type?: CustomerType | undefined;
 };
 type FilterRequest = Omit<ApiRequest<unknown, FilterParameters>, 'path'>;
 
@@ -32,6 +38,7 @@ export async function readFilters(request: FilterRequest): Promise<PurchaseFilte
     coupon: query.coupon,
     not: query.not && excludedValues(query.not, currencyTexts),
     localTimes: await localTimesOf(query),
+    customerType: query.customer_type,
     ...Object.fromEntries(trackingLabels.map((label) => [label, query[label]])),
   };
 }

@@ -3,6 +3,7 @@ import { currencyCode } from '../../domain/currency.ts';
 import { intervals, weekStarts } from '../../domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../domain/purchase.ts';
 import {
+  customerTypes,
   groupLimits,
   labelDimensions,
   maxTextLength,
@@ -69,6 +70,8 @@ const commonFilters = {
   hour_of_day: numbersOf(0, 23).optional(),
 };
 const filters = { customer_id: id('customer').optional(), ...commonFilters };
+/** An addition: of statistics and reports, which tell first purchases. */
+const ofReports = { ...filters, customer_type: oneOf(customerTypes).optional() };
 
 const page = pageParameters('purchase');
 
@@ -87,7 +90,7 @@ export const purchaseExportParameters = z.strictObject({
 });
 /** Section 4.4. */
 export const purchaseStatsParameters = z.strictObject({
-  ...filters,
+  ...ofReports,
   group_by: oneOf(statsDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
@@ -97,7 +100,7 @@ export const purchaseStatsParameters = z.strictObject({
 /** An addition: the parameters of statistics, by period. */
 export const purchaseTimeSeriesParameters = z.strictObject({
   interval: oneOf([...intervals, 'auto']),
-  ...filters,
+  ...ofReports,
   group_by: oneOf(seriesDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
@@ -108,7 +111,7 @@ export const purchaseTimeSeriesParameters = z.strictObject({
 /** An addition: several measures by several dimensions. */
 export const purchaseReportParameters = z.strictObject({
   measures: orderedNamesOf(reportMeasures).optional(),
-  ...filters,
+  ...ofReports,
   group_by: orderedNamesOf(reportDimensions, maxReportDimensions)
     .optional()
     .describe(

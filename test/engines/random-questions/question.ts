@@ -237,11 +237,17 @@ const aggregate = (
   route: 'stats' | 'timeseries' | 'report' | 'cohorts',
   parameters: fc.Arbitrary<object>,
 ) =>
-  fc.record({
-    route: fc.constant(route),
-    filters: route === 'report' ? filtersOfReports : filters,
-    parameters,
-  }) as fc.Arbitrary<Question>;
+  fc
+    .record({
+      route: fc.constant(route),
+      filters: route === 'report' ? filtersOfReports : filters,
+      parameters,
+      customer_type: inTenths(route === 'cohorts' ? 0 : 1, fc.constantFrom('new', 'returning')),
+    })
+    .map(({ customer_type, ...question }) => ({
+      ...question,
+      parameters: { ...question.parameters, ...(customer_type && { customer_type }) },
+    })) as fc.Arbitrary<Question>;
 
 const form = fc.constantFrom<Form>('id', 'opaque');
 const page = fc.record({

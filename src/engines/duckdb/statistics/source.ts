@@ -11,7 +11,7 @@ import { isPeriodDimension, type PurchaseCohortsQuery } from '../../../domain/pu
 import { queryRows } from '../../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import type { CohortSource } from '../../report/cohorts.ts';
-import { dimensionOf, needsFirsts } from '../../report/dimensions.ts';
+import { dimensionOf, needsFirsts, ofCustomerType } from '../../report/dimensions.ts';
 import type { ReportSource, SideQuery } from '../../report/source.ts';
 import {
   addsUp,
@@ -134,7 +134,8 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
     matching: only === undefined ? matching : sql`${matching} and ${await isAmong(reading, side)}`,
     counted: counted ?? sql`false`,
   };
-  const parts = await purchaseParts(reading, filters, conditions, needs);
+  const all = await purchaseParts(reading, filters, conditions, needs);
+  const parts = all.map((part) => ofCustomerType(part, filters));
   const joined = join([empty, ...read.map(({ joined }) => joined ?? empty)], ' ');
   return {
     dimensions,

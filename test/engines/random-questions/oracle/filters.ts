@@ -21,12 +21,24 @@ export function isCounted({ parameters: { status = 'any' } }: Asked): Sql {
   return status === 'any' ? sql`true` : sql`payment_status = any(${status.split(',')}::text[])`;
 }
 
+/** The first purchase of each customer with the payment statuses of the question. */
+export const firstPurchases = (asked: Asked): Sql => sql`
+  select distinct on (customer_id) * from purchases
+  where organization_id = ${asked.organization} and ${isCounted(asked)}
+  order by customer_id, created_at, id`;
+
 /** A condition of all filters but payment statuses and bounds. */
-export function isSelected({ parameters, texts, customer }: Asked): Sql {
+export function isSelected(asked: Asked): Sql {
+  const { parameters, texts, customer } = asked;
   const { platform, min_value_in_cents: min, max_value_in_cents: max, without } = parameters;
   const { weekday, hour_of_day: hour, timezone = 'UTC' } = parameters;
   const local = sql`oracle.local(created_at, ${timezone})`;
   const conditions: Sql[] = [];
+  const { customer_type: type } = parameters;
+  if (type !== undefined) {
+    const isFirst = sql`id in (select id from (${firstPurchases(asked)}) as first)`;
+    conditions.push(type === 'new' ? isFirst : sql`not ${isFirst}`);
+  }
   if (customer !== null) conditions.push(sql`customer_id = ${customer}`);
   if (platform !== undefined) conditions.push(sql`platform = any(${platform.split(',')}::text[])`);
   if (min !== undefined) conditions.push(sql`purchase_value_in_cents >= ${min}::bigint`);

@@ -1,10 +1,10 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import { firstPurchases } from './cohorts.ts';
 import {
   type Asked,
   calendarOf,
   columnOf,
   currencies,
+  firstPurchases,
   instant,
   isCounted,
   isSelected,
