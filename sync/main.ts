@@ -1,5 +1,5 @@
 import {
-  createProgram,
+  createCommand,
   durationOption,
   exitCodes,
   runAsService,
@@ -42,10 +42,7 @@ type Options = {
 const statusTimeoutMs = 10_000;
 const checkTimeoutMs = 3_000;
 
-const program = createProgram(
-  'npm run sync --',
-  'Copies purchases from Postgres into the DuckDB files that the API reads.',
-);
+const program = createCommand('sync');
 
 // Commander would take an unknown command for an argument of the default one.
 program.hook('preSubcommand', ({ args: [name = '-'], commands }) => {

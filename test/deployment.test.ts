@@ -3,6 +3,7 @@ import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
+import { commands } from '../src/commands/commands.ts';
 import { ticksDirectory } from '../src/purchase-store/ticks/published-tick.ts';
 import { readSettings } from '../src/settings/settings.ts';
 import { test } from './support/fixtures.ts';
@@ -28,6 +29,9 @@ const it = test
     return Promise.all(texts);
   });
 
+/** A command after the name of the program, in a line of a shell, of a unit or of JSON. */
+const called = /(?:npx |\.bin\/|migrate |worker |\[")crm-data-service(?: |", ")(\w+)/g;
+
 /** Every distinct match of the first group. */
 const matches = (text: string, pattern: RegExp): string[] =>
   [...new Set([...text.matchAll(pattern)].map(([, match]) => match as string))].sort();
@@ -50,14 +54,14 @@ describe('docs/deployment', () => {
 
   it('names only programs and files that exist', ({ files }) => {
     for (const [name, text] of files) {
-      for (const program of matches(text, /\bdist\/(\S+?)\.js\b/g)) {
-        expect(existsSync(join(root, `${program}.ts`)), `${name}: ${program}`).toBe(true);
+      for (const command of matches(text, called)) {
+        expect(Object.keys(commands), name).toContain(command);
       }
       for (const file of matches(text, /\bdocs\/deployment\/([\w./-]*\w)/g)) {
         const isSecret = file === '.env';
         expect(isSecret || existsSync(join(folder, file)), `${name}: ${file}`).toBe(true);
       }
-      for (const unit of matches(text, /\b(crm-data-service-\w+@?)/g)) {
+      for (const unit of matches(text, /\b(crm-data-service-[a-z]+@?)/g)) {
         expect(existsSync(join(folder, `systemd/${unit}.service`)), `${name}: ${unit}`).toBe(true);
       }
     }
@@ -148,7 +152,7 @@ describe('docs/deployment', () => {
     const service = (name: string) =>
       (text[`systemd/crm-data-service-${name}.service`] ?? '').split('[Service]')[1];
     const ofShard = service('worker@');
-    expect(ofShard).toMatch(/main\.js run --shard %i\/\$\{SHARDS\}\n/);
+    expect(ofShard).toMatch(/crm-data-service sync run --shard %i\/\$\{SHARDS\}\n/);
     expect(
       ofShard?.replace('127.0.0.1:1946%i', '127.0.0.1:9465').replace(/ run --shard .*/, ''),
     ).toBe(service('worker'));

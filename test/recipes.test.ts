@@ -239,9 +239,12 @@ describe('the recipes', () => {
     tags: ['slow'],
   }, async ({ shell }) => {
     const blocks = blocksIn(await textOf('Questions that shops ask', 'api.md'), 'sh');
-    const lines = blocks.flatMap((block) => block.split('\n').filter((line) => /^curl/.test(line)));
+    const [definition = '', ...requests] = blocks;
+    const lines = requests.flatMap((block) =>
+      block.split('\n').filter((line) => /^ask /.test(line)),
+    );
     expect(lines.length).toBeGreaterThanOrEqual(20);
-    for (const line of lines) await shell(line.replace('curl', 'curl -fsS'));
+    for (const line of lines) await shell(`${definition}${line}`);
   });
 
   it('for agents connect a client of the Model Context Protocol', async () => {

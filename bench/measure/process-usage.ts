@@ -29,10 +29,7 @@ export function readUsage(pid: number): ProcessUsage | null {
     const status = read('status');
     const kibibytes = (name: string) =>
       1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]);
-    // The program's name is in parentheses and may contain spaces.
-    const fields = read('stat')
-      .replace(/^.*\) /s, '')
-      .split(' ');
+    const fields = fieldsOf(pid);
     const usage = {
       residentBytes: kibibytes('VmRSS'),
       peakResidentBytes: kibibytes('VmHWM'),
@@ -49,19 +46,41 @@ export function readUsage(pid: number): ProcessUsage | null {
 }
 
 /** The resident memory of a process and its children. Shared memory counts more than once. */
-export function residentBytesOfFamily(pid: number): number {
-  let bytes = readUsage(pid)?.residentBytes ?? Number.NaN;
+export const residentBytesOfFamily = (pid: number): number =>
+  childrenOf(pid).reduce(
+    (bytes, child) => bytes + (readUsage(child)?.residentBytes ?? 0),
+    readUsage(pid)?.residentBytes ?? Number.NaN,
+  );
+
+/** The processor time of a process and its children, those that have ended included. */
+export function cpuSecondsOfFamily(pid: number): number {
+  const [ofUser, ofSystem] = fieldsOf(pid).slice(13, 15).map(Number) as [number, number];
+  return childrenOf(pid).reduce(
+    (seconds, child) => seconds + (readUsage(child)?.cpuSeconds ?? 0),
+    (readUsage(pid)?.cpuSeconds ?? Number.NaN) + (ofUser + ofSystem) / ticksPerSecond,
+  );
+}
+
+export const parentOf = (pid: number): number => Number(fieldsOf(pid)[1]);
+
+/** The fields of /proc/PID/stat after the program's name, which is in parentheses and may contain spaces. */
+const fieldsOf = (pid: number): string[] =>
+  readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+
+function childrenOf(pid: number): number[] {
   try {
-    for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      const children = readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8');
-      for (const child of children.split(' ')) {
-        if (child !== '') bytes += readUsage(Number(child))?.residentBytes ?? 0;
-      }
-    }
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
+        .split(' ')
+        .filter((child) => child !== '')
+        .map(Number),
+    );
   } catch {
     // A thread has ended meanwhile.
+    return [];
   }
-  return bytes;
 }
 
 /** The result of the work, and the maximal memory of a process and its children meanwhile. */

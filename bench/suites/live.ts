@@ -1,6 +1,6 @@
 import { cpSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readUsage } from '../measure/process-usage.ts';
+import { cpuSecondsOfFamily, parentOf, readUsage } from '../measure/process-usage.ts';
 import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { median, quantile } from '../measure/statistics.ts';
 import {
@@ -66,8 +66,8 @@ export const live = defineSuite({
           ),
           '95 % at 100': ({ ofRates }) => decimal(ofRates[1]?.p95Ms ?? Number.NaN),
         }),
-        `Applying takes ${decimal(apply.apiMsPerChange, 2)} ms of the API's processor time for each change, ` +
-          `${decimal(apply.changesAtOnce, 0)} at once; the worker takes ${decimal(apply.workerMsPerChange, 2)} ms.`,
+        `Each change takes ${decimal(apply.apiMs, 2)} ms of the API's processor time, ${decimal(apply.changesAtOnce, 0)} at once, ` +
+          `${decimal(apply.workerMs, 2)} of the worker's, and ${decimal(apply.postgresMs, 2)} of Postgres's, writing it included.`,
         ...describeWarnings(warnings),
       ],
       figures: { questions: figures, apply, warnings },
@@ -147,10 +147,15 @@ async function askAll({ still, service, shop, pathOf, rounds, signal }: Asking):
 async function measureApplying(scope: Scope, service: RunningService, seed: number) {
   const shop = service.shops[0] as BenchmarkShop;
   const pathOf = createPaths();
+  const { rows } = await service.database.pool.query<{ pid: number }>(
+    'select pg_backend_pid() as pid',
+  );
+  const postgres = parentOf((rows[0] as { pid: number }).pid);
   const measure = async (changes: () => number) => {
     const read = () => ({
       api: readUsage(service.api.pid)?.cpuSeconds ?? Number.NaN,
       worker: readUsage(service.worker.pid)?.cpuSeconds ?? Number.NaN,
+      postgres: cpuSecondsOfFamily(postgres),
       changes: changes(),
     });
     const before = read();
@@ -162,17 +167,24 @@ async function measureApplying(scope: Scope, service: RunningService, seed: numb
     }
     const after = read();
     const of = (name: keyof typeof before) => after[name] - before[name];
-    return { api: of('api'), worker: of('worker'), changes: of('changes'), asked };
+    return {
+      api: of('api'),
+      worker: of('worker'),
+      postgres: of('postgres'),
+      changes: of('changes'),
+      asked,
+    };
   };
   const rate = { changesPerSecond: 100, seed };
   const applied = await withChanges(scope, service, rate, measure);
   // With the same delta.
   const without = await measure(() => 0);
-  const more = (name: 'api' | 'worker') =>
-    (applied[name] - (without[name] * applied.asked) / without.asked) / applied.changes;
+  const more = (name: 'api' | 'worker' | 'postgres') =>
+    (1_000 * (applied[name] - (without[name] * applied.asked) / without.asked)) / applied.changes;
   return {
-    apiMsPerChange: 1_000 * more('api'),
-    workerMsPerChange: 1_000 * more('worker'),
+    apiMs: more('api'),
+    workerMs: more('worker'),
+    postgresMs: more('postgres'),
     changesAtOnce: applied.changes / applied.asked,
   };
 }

@@ -1,4 +1,4 @@
--- Rights of the roles. Run this as shop_migrations, after the first `npm run migrate` and after an upgrade.
+-- Rights of the roles. Run this as shop_migrations, after the first `npx crm-data-service migrate` and after an upgrade.
 -- It takes back all other rights, also those for a mapping, upserts and options, which are granted after it.
 begin;
 alter default privileges in schema shop revoke all on tables from shop_api, shop_worker, shop_writer;

@@ -1,4 +1,4 @@
--- Rights of the worker for a mapping. Run this as shop_migrations, after `npm run mapping -- triggers`, and again after
+-- Rights of the worker for a mapping. Run this as shop_migrations, after `npx crm-data-service mapping triggers`, and again after
 -- a view was dropped and created.
 grant select on mapped_customers, mapped_purchases, mapping_sources, segment_customers to shop_worker;
 grant select, delete on mapping_changes to shop_worker;

@@ -1,4 +1,4 @@
--- Roles and schema. Change the passwords, and run this as superuser in the database shop, before `npm run migrate`.
+-- Roles and schema. Change the passwords, and run this as superuser in the database shop, before `npx crm-data-service migrate`.
 create role shop_migrations login password 'secret-1';
 create role shop_worker login password 'secret-2';
 create role shop_api login password 'secret-3';

@@ -3,10 +3,10 @@ import { createLog } from '../process/log.ts';
 import { boundShutdown, untilAborted, untilStopped } from '../process/stop-signals.ts';
 import { closeTimeoutMs, databaseNeeds, startServer } from '../server.ts';
 import { readSettings, requireDatabaseUrl } from '../settings/settings.ts';
-import { createProgram, runAsService, runProgram } from './command-line.ts';
+import { createCommand, runAsService, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
 
-const program = createProgram('npm run api', 'Serves the HTTP API.').action(async () => {
+const program = createCommand('api').action(async () => {
   runAsService('api');
   const settings = readSettings();
   const databaseUrl = requireDatabaseUrl(settings);

@@ -11,6 +11,7 @@ import { createLog, logProcessEvents } from '../process/log.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { keepFilesPrivate } from '../process/private-files.ts';
 import type { Shard } from '../purchase-store/ticks/shard.ts';
+import { type CommandName, commands } from './commands.ts';
 
 export const exitCodes = {
   done: 0,
@@ -25,6 +26,9 @@ export const exitCodes = {
 export function createProgram(name: string, description: string): Command {
   return new Command(name).description(description).exitOverride().showHelpAfterError();
 }
+
+export const createCommand = (name: CommandName): Command =>
+  createProgram(`crm-data-service ${name}`, commands[name]);
 
 let serviceLog: Logger | null = null;
 

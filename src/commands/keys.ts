@@ -12,11 +12,11 @@ import {
 } from '../postgres/keys/api-keys.ts';
 import { requireOrganization } from '../postgres/organizations.ts';
 import { OperatorError } from '../process/operator-error.ts';
-import { createProgram, durationOption, nameOption, runProgram } from './command-line.ts';
+import { createCommand, durationOption, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable } from './plain-table.ts';
 
-const program = createProgram('npm run keys --', 'Creates, lists, rolls and revokes API keys.');
+const program = createCommand('keys');
 
 const applicationName = 'crm-data-service keys';
 const maxOverlapMs = 30 * 86_400_000;
@@ -90,14 +90,14 @@ program
       if (rolled === 'unknown') throw unknownKey(publicId);
       if (typeof rolled === 'string') {
         throw new OperatorError(
-          `${publicId} is ${rolled} already. \`npm run keys -- create\` makes a new key.`,
+          `${publicId} is ${rolled} already. \`npx crm-data-service keys create\` makes a new key.`,
         );
       }
       if ('replacement' in rolled) {
         const replacement = encodeId('api_key', rolled.replacement);
         throw new OperatorError(
           `${publicId} was rolled before: ${replacement} replaces it. Roll that key, ` +
-            `or end the overlap with \`npm run keys -- revoke ${publicId}\`.`,
+            `or end the overlap with \`npx crm-data-service keys revoke ${publicId}\`.`,
         );
       }
       console.log(
@@ -124,7 +124,9 @@ program
 await runProgram(program);
 
 function unknownKey(publicId: string): OperatorError {
-  return new OperatorError(`There is no key ${publicId}; \`npm run keys -- list\` shows all.`);
+  return new OperatorError(
+    `There is no key ${publicId}; \`npx crm-data-service keys list\` shows all.`,
+  );
 }
 
 function described(key: ApiKey) {

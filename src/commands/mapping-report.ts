@@ -45,7 +45,7 @@ export function summarize(findings: readonly Finding[]): string {
       `${counts}. Correct them by the lines above, and run check again. A view is dropped and created again.`,
     ).join('\n');
   }
-  return `${counts === '' ? 'Nothing is refused' : counts}. Run \`npm run mapping -- apply\`.`;
+  return `${counts === '' ? 'Nothing is refused' : counts}. Run \`npx crm-data-service mapping apply\`.`;
 }
 
 /** Breaks lines between words. A longer word has its own line. */

@@ -8,7 +8,7 @@ import {
 } from '../postgres/mapping/mapping-status.ts';
 import { withDatabase } from './database.ts';
 
-const unmapped = 'There is no mapping. `npm run mapping -- apply` creates one.';
+const unmapped = 'There is no mapping. `npx crm-data-service mapping apply` creates one.';
 
 export function addStatusCommand(program: Command): void {
   program
@@ -49,14 +49,14 @@ export function formatMappingStatus(status: MappingStatus): string[] {
     ...heldDeletions.map(
       ({ view, organization, name, rows, since }) =>
         `  ${view}: the deletion of ${count(rows)} rows of ${organization} (${name}) is held since ` +
-        `${since.toISOString()}. Correct the view, or run \`npm run mapping -- apply --accept-deletions\`.`,
+        `${since.toISOString()}. Correct the view, or run \`npx crm-data-service mapping apply --accept-deletions\`.`,
     ),
   ];
 }
 
 function describeProgress({ asOf, lagSeconds, copiedAt, pendingChanges }: MappingStatus): string {
   if (copiedAt === null || asOf === null || lagSeconds === null) {
-    return 'Mapping: the first copy is not complete. `npm run mapping -- apply` continues it.';
+    return 'Mapping: the first copy is not complete. `npx crm-data-service mapping apply` continues it.';
   }
   return `Mapping: as of ${asOf}, lag ${formatDuration(lagSeconds)}, pending ${bounded(pendingChanges)}.`;
 }

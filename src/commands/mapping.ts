@@ -6,15 +6,12 @@ import { removeMapping } from '../postgres/mapping/remove.ts';
 import { readStoredTotals } from '../postgres/mapping/totals.ts';
 import { createProgress } from '../process/progress.ts';
 import { untilStopped } from '../process/stop-signals.ts';
-import { createProgram, exitCodes, runProgram } from './command-line.ts';
+import { createCommand, exitCodes, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { count, formatCheck, formatFindings, formatTotals, summarize } from './mapping-report.ts';
 import { addStatusCommand } from './mapping-status.ts';
 
-const program = createProgram(
-  'npm run mapping --',
-  "Maps a shop's own tables, which the views mapped_customers and mapped_purchases read.",
-);
+const program = createCommand('mapping');
 
 const applicationName = 'crm-data-service mapping';
 const allRights = 'select, insert, update, delete';
@@ -78,7 +75,10 @@ program
           await createObjects(database, await readMapping(database), stopped);
           return true;
         });
-        if (done) console.log('Tables and triggers are complete. Run `npm run mapping -- check`.');
+        if (done)
+          console.log(
+            'Tables and triggers are complete. Run `npx crm-data-service mapping check`.',
+          );
       },
       null,
     );
@@ -178,7 +178,7 @@ async function apply(
   if (applied === null) {
     console.error(
       `Stopped after ${count(progress.done())} of ${count(total)} rows. ` +
-        'Run `npm run mapping -- apply` again: it goes on where it was.',
+        'Run `npx crm-data-service mapping apply` again: it goes on where it was.',
     );
     return;
   }
@@ -190,7 +190,9 @@ async function apply(
       triggered.length === 0
         ? 'No trigger is missing'
         : `Created triggers of ${triggered.join(', ')}`;
-    console.log(`${created}. The worker compares the rows: \`npm run mapping -- status\`.\n`);
+    console.log(
+      `${created}. The worker compares the rows: \`npx crm-data-service mapping status\`.\n`,
+    );
   }
   console.log(formatTotals(await readStoredTotals(database)));
   for (const line of await describeRest(database)) console.log(`\n${line}`);
@@ -217,10 +219,10 @@ async function describeRest(database: Database): Promise<string[]> {
       ? []
       : [
           `${held} rows that the views no longer have are not deleted, because they are many. If this is ` +
-            'right, run `npm run mapping -- apply --accept-deletions`.',
+            'right, run `npx crm-data-service mapping apply --accept-deletions`.',
         ]),
     isFollowed
       ? 'The worker follows the changes.'
-      : 'Start the worker, which follows the changes: `npm run sync`.',
+      : 'Start the worker, which follows the changes: `npx crm-data-service sync`.',
   ];
 }

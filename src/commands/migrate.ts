@@ -1,7 +1,7 @@
 import { checkRights, roleNamesOf } from '../postgres/rights/check-rights.ts';
 import { migrate } from '../postgres/schema/migrate.ts';
 import { OperatorError } from '../process/operator-error.ts';
-import { createProgram, exitCodes, runProgram } from './command-line.ts';
+import { createCommand, exitCodes, runProgram } from './command-line.ts';
 import { commandDatabase, withDatabase } from './database.ts';
 
 const noticeAfterMs = 10_000;
@@ -16,10 +16,10 @@ type Options = {
   readonly writerRole?: string;
 };
 
-const program = createProgram('npm run migrate --', "Brings the database's schema up to date.")
+const program = createCommand('migrate')
   .option('--check-rights', 'change nothing, and compare the rights of roles with SECURITY.md')
-  .option('--api-role <name>', 'the role of `npm run api`; default: shop_api')
-  .option('--worker-role <name>', 'the role of `npm run sync`; default: shop_worker')
+  .option('--api-role <name>', 'the role of `npx crm-data-service api`; default: shop_api')
+  .option('--worker-role <name>', 'the role of `npx crm-data-service sync`; default: shop_worker')
   .option('--writer-role <name>', 'the role that writes rows; default: shop_writer')
   .action(async (options: Options) =>
     options.checkRights === true ? printRights(options) : printMigration(),

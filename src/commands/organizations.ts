@@ -8,14 +8,11 @@ import {
   sizeOfOrganization,
 } from '../postgres/organizations.ts';
 import { OperatorError } from '../process/operator-error.ts';
-import { createProgram, nameOption, runProgram } from './command-line.ts';
+import { createCommand, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable, type PlainTableColumn } from './plain-table.ts';
 
-const program = createProgram(
-  'npm run organizations --',
-  'Creates, lists and deletes organizations.',
-);
+const program = createCommand('organizations');
 
 /** Together at most 80 characters wide. */
 const columns: readonly PlainTableColumn[] = [

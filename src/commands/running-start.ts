@@ -25,7 +25,7 @@ export function explainByRunningStart(dataDirectory: string, error: unknown): un
     return error;
   const { pid, url } = running;
   return new OperatorError(
-    `npm start already runs for DATA_DIR ${dataDirectory} (process ${pid}): ` +
+    `crm-data-service start already runs for DATA_DIR ${dataDirectory} (process ${pid}): ` +
       `${url === null ? 'it is starting' : `the API is at ${url}`}. ` +
       'Stop it first, or set another DATA_DIR and PORT.',
   );

@@ -4,7 +4,7 @@ import { createPool } from '../postgres/connection/pool.ts';
 import { createApiKey } from '../postgres/keys/api-keys.ts';
 import { migrate } from '../postgres/schema/migrate.ts';
 import { type SeededOrganization, seedWithProgress } from '../seed/seed-database.ts';
-import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
+import { createCommand, runProgram, wholeNumberOption } from './command-line.ts';
 import { commandDatabase } from './database.ts';
 
 type Options = {
@@ -15,7 +15,7 @@ type Options = {
   readonly until: Date;
 };
 
-const program = createProgram('npm run seed --', 'Adds organizations full of demo data.')
+const program = createCommand('seed')
   .option('--organizations <number>', 'how many', wholeNumberOption(1, 10_000), 2)
   .option('--customers <number>', 'of each', wholeNumberOption(1, 10_000_000), 20_000)
   .option('--purchases <number>', 'of each', wholeNumberOption(0, 100_000_000), 200_000)

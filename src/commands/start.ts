@@ -16,7 +16,7 @@ import { writePrivateFile } from '../process/private-files.ts';
 import { boundShutdown, untilAborted, untilStopped } from '../process/stop-signals.ts';
 import { closeTimeoutMs, requireFreePorts, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings/settings.ts';
-import { createProgram, runProgram } from './command-line.ts';
+import { createCommand, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
 import { explainByRunningStart, removeRunningStart, writeRunningStart } from './running-start.ts';
 import { superviseWorker } from './worker-supervisor.ts';
@@ -28,10 +28,7 @@ const demo = { organizations: 2, customers: 5_000, purchases: 50_000, seed: 42 }
 /** A new cluster of Postgres takes 40 MB, and a segment of its write-ahead log 16 MiB. */
 const postgresBytes = 64 * 2 ** 20;
 
-const program = createProgram(
-  'npm start',
-  'Runs everything: Postgres (embedded unless DATABASE_URL is set), the sync worker, the API.',
-).action(async () => {
+const program = createCommand('start').action(async () => {
   const settings = readSettings();
   const { dataDirectory } = settings;
   requireWritable(dataDirectory);
@@ -200,11 +197,11 @@ function describeAccess(url: string, isGiven: boolean, { organization, secret }:
     return [
       `The database has no organizations. Add demo data, with API keys${where}:`,
       '',
-      '  npm run -s seed -- --organizations 2 --customers 5000 --purchases 50000',
+      '  npx crm-data-service seed --organizations 2 --customers 5000 --purchases 50000',
     ];
   }
   const id = encodeId('organization', organization.id);
-  const create = `npm run -s keys -- create --organization ${id} --name "My key"`;
+  const create = `npx crm-data-service keys create --organization ${id} --name "My key"`;
   const curl = (path: string) =>
     `  curl -H "Authorization: Bearer ${secret ?? '$KEY'}" "${url}${path}"`;
   return [
@@ -214,7 +211,7 @@ function describeAccess(url: string, isGiven: boolean, { organization, secret }:
           '',
           `  KEY="$(${create} | tail -n 1)"`,
           '',
-          'Keys that exist: npm run -s keys -- list',
+          'Keys that exist: npx crm-data-service keys list',
         ]
       : [`An API key for ${organization.name} (${id}), shown only now:`, '', `  ${secret}`]),
     '',

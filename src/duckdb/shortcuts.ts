@@ -20,8 +20,6 @@ export const shortcutSettings = {
    */
   minPurchasesPerQuarterOfSimpleCalendars: from(32),
   minPurchasesPerQuarterOfOtherCalendars: from(6),
-  /** DuckDB addresses so many units of local time directly, instead of hashing them. */
-  maxDirectlyAddressedUnits: { usual: 100_000, off: -1, forced: always },
 
   /** All groups are read, and put in order in JavaScript, if there can be at most so many. */
   maxGroupsInMemory: upTo(2_000),

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 
 const root = dirname(createRequire(import.meta.url).resolve('#package.json'));
 
@@ -10,6 +10,8 @@ export const packageFile = (path: string): string => join(root, path);
 export const builtProgram = (source: string): string =>
   packageFile(join('dist', source.replace(/\.ts$/, '.js')));
 
-/** Node's arguments that run a program: the product's compiled, others from their sources. */
-export const programArguments = (source: string): string[] =>
-  /^(src|sync)\//.test(source) ? [builtProgram(source)] : ['--import', 'tsx', packageFile(source)];
+/** Node's arguments that run a program by its source: the product's compiled, others from their sources. */
+export function programArguments(path: string): string[] {
+  if (isAbsolute(path)) return [path];
+  return /^(src|sync)\//.test(path) ? [builtProgram(path)] : ['--import', 'tsx', packageFile(path)];
+}

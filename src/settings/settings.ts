@@ -236,7 +236,7 @@ export function requireDatabaseUrl(settings: Settings): string {
   const url = readIfPresent(file).trim();
   if (url !== '') return url;
   throw new OperatorError(
-    'No database: DATABASE_URL is not set, and no `npm start` is running one for ' +
+    'No database: DATABASE_URL is not set, and no `crm-data-service start` is running one for ' +
       `${settings.dataDirectory}. Set DATABASE_URL=postgres://user:password@host:5432/database.`,
   );
 }

@@ -126,7 +126,8 @@ export function describeMappingFailure(error: unknown): Failure {
   if (error instanceof pg.DatabaseError && /^(42|0A|2[123]|P0)/.test(error.code ?? '')) {
     return {
       message: `The shop's tables cannot be mapped: ${failureText(error)}.`,
-      advice: 'Run `npm run mapping -- check`, and then `npm run mapping -- apply`.',
+      advice:
+        'Run `npx crm-data-service mapping check`, and then `npx crm-data-service mapping apply`.',
     };
   }
   return describeFailure(error);

@@ -134,13 +134,13 @@ export function createMappingRound(database: Database, log: Logger) {
         missing.length === 0
           ? null
           : `mapping_sources names ${missing.join(', ')}, which does not exist, so only comparisons move the ` +
-            'instant of the data. Correct the name, and run `npm run mapping -- apply`.';
+            'instant of the data. Correct the name, and run `npx crm-data-service mapping apply`.';
       isRestoreDue = missingTriggers !== null;
     } catch (error) {
       isRestoreDue = true;
       missingTriggers =
         `Tables lack triggers of the mapping, so only comparisons move the instant of the data: ` +
-        `${errorText(error)}. Run \`npm run mapping -- triggers\` as their owner.`;
+        `${errorText(error)}. Run \`npx crm-data-service mapping triggers\` as their owner.`;
     }
   };
 

@@ -34,7 +34,7 @@ export function formatStatus(
   const isMappingListed = mapping !== null && !(check && isMappingHealthy(mapping, maxLagSeconds));
   return [
     ...(workers.length === 0
-      ? ['No worker is running for this data folder: start one with `npm run sync`.']
+      ? ['No worker runs for this data folder: start `npx crm-data-service sync`.']
       : workers.flatMap(describeWorker)),
     ...(diskProblem === null ? [] : [diskProblem]),
     ...(failure === null ? [] : [`The status is incomplete: ${failure.message} ${failure.advice}`]),
@@ -131,7 +131,7 @@ function describeDamage({ organization, name, state }: OrganizationStatus): stri
   if (state !== 'damaged') return [];
   return [
     `${organization} (${name}): the published files cannot be read, so the API reads from Postgres. ` +
-      `Check the disk, and run \`npm run sync -- rebuild --organization ${organization}\`.`,
+      `Check the disk, and run \`npx crm-data-service sync rebuild --organization ${organization}\`.`,
   ];
 }
 

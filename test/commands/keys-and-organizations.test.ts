@@ -143,7 +143,7 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     const refused = await execute('keys', ['roll', publicId, '--overlap', '1h']);
     expect(refused.code).toBe(1);
     expect(refused.lines).toEqual([
-      `${publicId} is ${state} already. \`npm run keys -- create\` makes a new key.`,
+      `${publicId} is ${state} already. \`npx crm-data-service keys create\` makes a new key.`,
     ]);
   });
 

@@ -68,7 +68,9 @@ describe('with a role that has other settings', { tags: ['slow'], timeout: 300_0
       '60000',
     );
     const [, organization = '', secret = ''] = /^(org_\w+) {2}(crm_live_\w+)/m.exec(seeded) ?? [];
-    expect(await run('keys', 'list', '--organization', organization)).toMatch(/active +20\d\d-/);
+    expect(await run('keys', 'list', '--organization', organization)).toMatch(
+      /never expires +20\d\d-/,
+    );
     expect(await run('organizations', 'list')).toContain(organization);
 
     const api = program('src/commands/api.ts', [], { DATABASE_URL: url });

@@ -47,7 +47,7 @@ describe('npm start', { timeout: 120_000 }, () => {
   /** Runs the command in a banner, and returns the secret of its key and the URL of the API. */
   const tryBanner = async (program: Program, environment: Record<string, string>) => {
     const [, command = ''] = /^ {2}KEY=(.+)$/m.exec(program.output()) ?? [];
-    expect(command).toMatch(/npm run -s keys -- create --organization org_\w+ --name ".+"/);
+    expect(command).toMatch(/npx crm-data-service keys create --organization org_\w+ --name ".+"/);
     const { stdout } = await run('sh', ['-c', `KEY=${command}; printf %s "$KEY"`], {
       env: { ...process.env, ...environment },
     });
@@ -103,7 +103,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     await fails(
       other,
       new RegExp(
-        `^npm start already runs for DATA_DIR ${directory} \\(process ${first.child.pid}\\): ` +
+        `^crm-data-service start already runs for DATA_DIR ${directory} \\(process ${first.child.pid}\\): ` +
           `the API is at ${new URL(String(url)).origin}\\.`,
       ),
     );
@@ -185,7 +185,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     const environment = { DATABASE_URL: database.url };
     const empty = start(environment);
     await empty.printed(/Ctrl-C stops everything/);
-    expect(empty.output()).toMatch(/no organizations[\s\S]+npm run -s seed -- /);
+    expect(empty.output()).toMatch(/no organizations[\s\S]+npx crm-data-service seed /);
     expect(await rows()).toBe(0);
     expect(await empty.end('SIGINT')).toBe(0);
 

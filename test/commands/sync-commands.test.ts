@@ -82,7 +82,7 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
         expect(code, output).toBe(0);
         return output;
       };
-      expect(await status()).toMatch(/^No worker is running/);
+      expect(await status()).toMatch(/^No worker runs/);
       expect(existsSync(join(directory, 'purchases'))).toBe(false);
 
       const worker = program('sync/main.ts', ['run']);
@@ -334,7 +334,7 @@ describe('status --check', () => {
   });
 });
 
-describe('npm run api', { tags: ['slow'], timeout: 60_000 }, () => {
+describe('npx crm-data-service api', { tags: ['slow'], timeout: 60_000 }, () => {
   it('stops with exit code 0, also during its start', async ({ database, program }) => {
     const running = program('src/commands/api.ts');
     await running.printed(/Listening on http/);

@@ -34,7 +34,7 @@ describe('the data folder', { tags: ['slow'], timeout: 60_000 }, () => {
     expect(shop.organizationId).toBeGreaterThan(0n);
     const worker = program('sync/main.ts', ['run']);
     await worker.printed(/"msg":"built"/);
-    rmSync(join(directory, 'purchases'), { recursive: true });
+    rmSync(join(directory, 'purchases'), { recursive: true, maxRetries: 5 });
     expect(await worker.exited()).toBe(1);
     expect(worker.output()).toContain(
       `DATA_DIR ${directory} was deleted or replaced while the worker ran.`,

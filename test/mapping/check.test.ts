@@ -269,7 +269,7 @@ describe('the check of a mapping', { timeout: 120_000 }, () => {
       }),
     ).toEqual([
       `warning: mapped_customers.organization_id is the number of no organization in 4 rows, such as '1', '2', '3'. ` +
-        'The worker leaves these rows out. → npm run organizations -- list   # prints the numbers',
+        'The worker leaves these rows out. → npx crm-data-service organizations list   # prints the numbers',
       expect.stringMatching(
         /^warning: mapped_purchases\.purchase_value has a fraction of the smallest unit of its currency in 2 rows, such as '\d', '\d'\. .* → round\(purchase_value, 2\) as purchase_value$/,
       ),

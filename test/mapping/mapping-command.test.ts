@@ -29,7 +29,7 @@ const totalsIn = (lines: readonly string[]): string[] => {
   return rows.slice(0, rows.indexOf(''));
 };
 
-describe('npm run mapping', { timeout: 120_000, tags: ['slow'] }, () => {
+describe('npx crm-data-service mapping', { timeout: 120_000, tags: ['slow'] }, () => {
   it('check prints the totals that apply stores, and apply repeats nothing', async ({
     store,
     mapping,
@@ -43,7 +43,9 @@ describe('npm run mapping', { timeout: 120_000, tags: ['slow'] }, () => {
     expect(checked.output).toContain(
       '18 purchases belong to a customer without a name: 10 without',
     );
-    expect(checked.output).toContain('Nothing is refused. Run `npm run mapping -- apply`.');
+    expect(checked.output).toContain(
+      'Nothing is refused. Run `npx crm-data-service mapping apply`.',
+    );
     const totals = totalsIn(checked.lines);
     expect(totals).toHaveLength(4);
     expect((await store.query('select from customers')).rowCount).toBe(0);
@@ -55,12 +57,12 @@ describe('npm run mapping', { timeout: 120_000, tags: ['slow'] }, () => {
     expect(progress.at(-1)).toMatch(/^109 of 109 rows/);
     expect(applied.output).toContain('Wrote 109 rows, deleted 0.');
     expect(applied.output).toContain(
-      'Start the worker, which follows the changes: `npm run sync`.',
+      'Start the worker, which follows the changes: `npx crm-data-service sync`.',
     );
     expect(totalsIn(applied.lines)).toEqual(totals);
     await store.query('drop trigger map_updated on store.clients');
     expect((await mapping('apply')).output).toContain(
-      'Created triggers of store.clients. The worker compares the rows: `npm run mapping -- status`.',
+      'Created triggers of store.clients. The worker compares the rows: `npx crm-data-service mapping status`.',
     );
     expect((await mapping('apply')).output).toContain('No trigger is missing.');
   });
@@ -115,7 +117,7 @@ describe('npm run mapping', { timeout: 120_000, tags: ['slow'] }, () => {
     await running.printed(/18 of 109 rows/);
     expect(await running.end('SIGINT')).toBe(130);
     expect(running.output()).toContain(
-      'Stopped after 18 of 109 rows. Run `npm run mapping -- apply` again: it goes on where it was.',
+      'Stopped after 18 of 109 rows. Run `npx crm-data-service mapping apply` again: it goes on where it was.',
     );
     await unlock();
     expect((await mapping('apply')).output).toContain('Wrote 91 rows, deleted 0.');

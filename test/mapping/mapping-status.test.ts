@@ -29,7 +29,7 @@ const it = test
     await database.pool.query(`
       truncate mapping_state, mapping_changes, mapping_failures, mapping_held_deletions; ${statements}`);
   })
-  /** The section of `npm run sync -- status`. */
+  /** The section of `npx crm-data-service sync status`. */
   .extend('section', ({ database, directory }) => async (check = false) => {
     const status = await readStatus(database.pool, directory, '', []);
     expect(status.failure).toBeNull();
@@ -52,7 +52,7 @@ const it = test
     const samples = (await registry.metrics()).matchAll(/^crm_sync_mapping_(\w+) (\S+)$/gm);
     return Object.fromEntries([...samples].map(([, name, value]) => [name, Number(value)]));
   })
-  /** The output of `npm run mapping -- status`. */
+  /** The output of `npx crm-data-service mapping status`. */
   .extend('run', ({ database }) => async (...args: string[]) => {
     const program = createProgram('mapping', '');
     addStatusCommand(program);
@@ -73,7 +73,9 @@ describe('the status of a mapping', () => {
     expect(await section()).toBe('');
     expect(await isHealthy()).toBe(true);
     expect(await metrics()).toEqual({});
-    expect(await run()).toBe('There is no mapping. `npm run mapping -- apply` creates one.');
+    expect(await run()).toBe(
+      'There is no mapping. `npx crm-data-service mapping apply` creates one.',
+    );
     expect(await run('--json')).toBe('null');
   });
 
@@ -85,7 +87,7 @@ describe('the status of a mapping', () => {
   }) => {
     await prepare('insert into mapping_state default values');
     expect(await section()).toBe(
-      'Mapping: the first copy is not complete. `npm run mapping -- apply` continues it.',
+      'Mapping: the first copy is not complete. `npx crm-data-service mapping apply` continues it.',
     );
     expect(await isHealthy()).toBe(true);
     expect(await metrics()).toEqual({
@@ -196,7 +198,7 @@ describe('the status of a mapping', () => {
     const organization = encodeId('organization', shop.organizationId);
     expect((await section(true)).split('\n').slice(2)).toEqual([
       `  mapped_purchases: the deletion of 1,200 rows of ${organization} (Livraria Ipê) is held since ` +
-        '2026-05-06T00:00:00.000Z. Correct the view, or run `npm run mapping -- apply --accept-deletions`.',
+        '2026-05-06T00:00:00.000Z. Correct the view, or run `npx crm-data-service mapping apply --accept-deletions`.',
     ]);
     expect(await isHealthy(0)).toBe(false);
     expect(await metrics()).toMatchObject({ held_deletions: 1200 });

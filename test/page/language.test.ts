@@ -24,7 +24,7 @@ const names = new Set([
     'UTC',
     'curl',
     'npm start',
-    'npm run keys -- create',
+    'npx crm-data-service keys create',
     'crm_live_…',
     'cus_…',
   ],

@@ -162,7 +162,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
     [
       'the search path',
       ({ database }: Server) => `${database.url}?options=-c%20search_path=nowhere`,
-      /The table api_keys is not in the search path\. Run `npm run migrate`/,
+      /The table api_keys is not in the search path\. Run `npx crm-data-service migrate`/,
     ],
   ] as const)(
     'names what to correct in DATABASE_URL, without a wait: %s',
@@ -186,7 +186,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
 
   it.for([
     [schemaVersion + 1, /Install the release that migrated the schema, or a later one/],
-    [schemaVersion - 1, /Run `npm run migrate`/],
+    [schemaVersion - 1, /Run `npx crm-data-service migrate`/],
   ] as const)('rejects a schema of version %i', async ([version, line], { database }) => {
     const change = (from: number, to: number) =>
       database.pool.query('update schema_migrations set version = $2 where version = $1', [

@@ -45,7 +45,7 @@ export async function prepareMapping(as: As): Promise<void> {
   await as('migrations').query(await documentedFile('mapping-grants.sql'));
 }
 
-/** As `npm run mapping -- triggers`. */
+/** As `npx crm-data-service mapping triggers`. */
 export const createTriggers = async (as: As): Promise<string[]> =>
   createObjects(
     as('migrations'),

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test as base } from 'vitest';
+import type { CommandName } from '../../src/commands/commands.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import type { AppOptions } from '../../src/http/app.ts';
@@ -8,7 +9,7 @@ import { createTestApi, type TestApi } from './api.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import { createPostgresProxy, type PostgresProxy } from './postgres-proxy.ts';
-import { type Program, type ProgramOptions, runProgram } from './program.ts';
+import { commandLine, type Program, type ProgramOptions, runProgram } from './program.ts';
 import { expectEqual } from './published.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from './shop.ts';
 import { listenAndConnect, type SocketClient } from './sockets.ts';
@@ -227,24 +228,15 @@ async function openProgram(
   };
 }
 
-const commandPaths = {
-  keys: 'src/commands/keys.ts',
-  organizations: 'src/commands/organizations.ts',
-  mapping: 'src/commands/mapping.ts',
-  migrate: 'src/commands/migrate.ts',
-  seed: 'src/commands/seed.ts',
-  sync: 'sync/main.ts',
-} as const;
-
 /** Runs a command to its end. */
 const openExecute =
   async ({ program }: { readonly program: StartProgram }) =>
   async (
-    command: keyof typeof commandPaths,
+    command: CommandName,
     args: readonly string[],
     environment: Record<string, string> = {},
   ) => {
-    const running = program(commandPaths[command], args, environment);
+    const running = program(commandLine, [command, ...args], environment);
     const code = await running.exited();
     return { code, output: running.output(), lines: running.output().trim().split('\n') };
   };

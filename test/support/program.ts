@@ -36,7 +36,13 @@ const settings = {
   DATABASE_SILENCE_MS: '30000',
 };
 
-/** Runs a program, given by the path of its source from the root. Programs of the service run from `dist`. */
+/** What npm installs as the command `crm-data-service`. */
+export const commandLine = packageFile('src/commands/crm-data-service.cjs');
+
+/**
+ * Runs a program, given by an absolute path, or by that of its source from the root. Programs of the service run
+ * from `dist`.
+ */
 export function runProgram(
   path: string,
   args: readonly string[],

@@ -188,7 +188,7 @@ const uncaptured: readonly {
   readonly name: string;
   readonly statements: string;
   readonly message: RegExp;
-  /** SQL that repairs capture. By default, `npm run migrate` repairs it. */
+  /** SQL that repairs capture. By default, `npx crm-data-service migrate` repairs it. */
   readonly repair?: string;
 }[] = [
   {

@@ -60,7 +60,7 @@ describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
   });
 });
 
-describe('npm run sync -- verify', { timeout: 120_000 }, () => {
+describe('npx crm-data-service sync verify', { timeout: 120_000 }, () => {
   it('prints a line for each organization and exits with 0 if all are equal', async ({
     published,
     publicId,
@@ -148,7 +148,7 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
   });
 });
 
-describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
+describe('npx crm-data-service sync verify --repair', { timeout: 120_000 }, () => {
   it('reports and records the differences if the repair fails', { tags: ['slow'] }, async ({
     published,
     publicId,

@@ -137,10 +137,6 @@ const cohorts: Question = {
 export const questionsOf: { readonly [Name in keyof Shortcuts]?: readonly Question[] } = {
   minPurchasesPerQuarterOfSimpleCalendars: [weeks],
   minPurchasesPerQuarterOfOtherCalendars: [weeksOfBerlin, cohorts],
-  maxDirectlyAddressedUnits: [
-    statistics('by day', uncached, 'day'),
-    report('week', ['week'], sums),
-  ],
   maxGroupsInMemory: [report('source', ['utm_source'], sums)],
   maxBitmapBytes: [byCampaign],
   maxBitsPerPurchase: [byDayAndCampaign],

@@ -48,6 +48,8 @@ export type Part = {
   readonly condition: Sql;
   /** Customers can then only be corrected. */
   readonly isSigned?: boolean;
+  /** The revenue of its rows, as SQL, if it is not the sum of their cents with their sign. */
+  readonly cents?: Sql;
   /** The purchases that another part has, and whose numbers of customers the rows of this part change. */
   readonly corrected?: { readonly purchases: Sql; readonly condition: Sql } | undefined;
   /** The purchase is its customer's first one, as SQL, if a report needs it. */
@@ -269,21 +271,23 @@ function sumOf(
     return dialect.quantile(raw('purchase_value_in_cents'), quantileTenths[name]);
   }
   if (isAmount(name)) return sql`coalesce(${centsOf(dialect, part, name)}, 0)`;
+  const atLeast = (purchases: number) =>
+    sql`case when ${countOf(dialect, part)} >= ${raw(String(purchases))} then 1 else 0 end`;
   switch (name) {
     case 'purchase_count':
       return countOf(dialect, part);
     case 'revenue_in_cents':
-      return centsOf(dialect, part, 'purchase_value_in_cents');
+      return part.cents ?? centsOf(dialect, part, 'purchase_value_in_cents');
     case 'new_customer_count':
       return sql`sum(case when ${isFirstOf(part)} then 1 else 0 end)`;
     case 'returning_customer_count':
       return customersOf(dialect, part, sql`not ${isFirstOf(part)}`);
     case 'customer_count': {
       const areOfOne = dimensions.some(({ isCustomer }) => isCustomer === true);
-      return areOfOne ? sql`1` : customersOf(dialect, part, null);
+      return areOfOne ? atLeast(1) : customersOf(dialect, part, null);
     }
     case 'repeat_customer_count':
-      return sql`case when ${countOf(dialect, part)} > 1 then 1 else 0 end`;
+      return atLeast(2);
   }
 }
 

@@ -153,7 +153,7 @@ function tableProblem(facts: CaptureFacts): CaptureProblem | null {
   if (facts === null) {
     return problem(
       'There is no table purchases in the search path.',
-      'Check DATABASE_URL and search_path, or run `npm run migrate`.',
+      'Check DATABASE_URL and search_path, or run `npx crm-data-service migrate`.',
     );
   }
   if (facts.kind !== 'r') {
@@ -193,7 +193,7 @@ function triggerProblem(facts: CaptureFacts): CaptureProblem | null {
     if (fault === null) continue;
     return {
       message: `Changes are not captured: the trigger ${expected.name} on purchases ${fault}.`,
-      advice: 'Run `npm run migrate`, which restores it. Then all files are rebuilt.',
+      advice: 'Run `npx crm-data-service migrate`, which restores it. Then all files are rebuilt.',
       isRestorable: true,
     };
   }

@@ -153,7 +153,7 @@ const conditions: readonly Condition[] = [
   },
   {
     code: /^42(703|883)$/,
-    advice: 'Run `npm run migrate`: the schema may be that of another release.',
+    advice: 'Run `npx crm-data-service migrate`: the schema may be that of another release.',
   },
   {
     code: /^25006$/,
@@ -194,7 +194,7 @@ function missingTable(message: string): DatabaseFailure {
   return {
     message: `Postgres does not find the table ${table} in the search path.`,
     advice:
-      'Run `npm run migrate` if the schema is missing. Otherwise correct the search_path of the ' +
+      'Run `npx crm-data-service migrate` if the schema is missing. Otherwise correct the search_path of the ' +
       "role of DATABASE_URL or of its `options`, or grant `usage` on the table's schema.",
   };
 }

@@ -143,7 +143,7 @@ export async function describeFailingKey(connection: Connection): Promise<string
       return (
         `The key ${key} of ${name} for ${view} fails: ${reason}. So all rows are compared after each write of ` +
         'the table, and the instant of the data waits. Correct the key in mapping_sources, and run ' +
-        '`npm run mapping -- apply`.'
+        '`npx crm-data-service mapping apply`.'
       );
     }
   }

@@ -54,7 +54,7 @@ type Refusal = {
   readonly examples: readonly string[];
 };
 
-/** Deletions that wait for `npm run mapping -- apply --accept-deletions`. */
+/** Deletions that wait for `npx crm-data-service mapping apply --accept-deletions`. */
 type HeldDeletion = {
   readonly view: MappedView;
   readonly organization: string;

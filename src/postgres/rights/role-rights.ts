@@ -22,7 +22,7 @@ const upsertNumbers = ['customer_numbers', 'purchase_numbers'];
 
 /**
  * Each right of each role in the service's schema. SECURITY.md has the same table, docs/sql grants these
- * rights, and `npm run migrate -- --check-rights` compares them with those of a database.
+ * rights, and `npx crm-data-service migrate --check-rights` compares them with those of a database.
  */
 export const roleRights: readonly RoleRight[] = [
   {

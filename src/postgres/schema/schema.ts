@@ -72,7 +72,7 @@ export async function findTableProblem(
     return {
       message: `The table ${missing[0]} is not in ${schema === null ? 'the search path' : `the schema ${schema}`}.`,
       advice:
-        'Run `npm run migrate`. If the tables are in another schema, name it in DATABASE_URL ' +
+        'Run `npx crm-data-service migrate`. If the tables are in another schema, name it in DATABASE_URL ' +
         '(`?options=-c%20search_path=…`) and grant `usage` on it.',
     };
   }
@@ -131,6 +131,7 @@ export async function findVersionProblem(
   if (version > schemaVersion) {
     return { message, advice: 'Install the release that migrated the schema, or a later one.' };
   }
-  if (version < schemaVersion && !isToMigrate) return { message, advice: 'Run `npm run migrate`.' };
+  if (version < schemaVersion && !isToMigrate)
+    return { message, advice: 'Run `npx crm-data-service migrate`.' };
   return null;
 }

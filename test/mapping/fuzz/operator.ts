@@ -51,7 +51,7 @@ const enableTriggers = `do $$
 
 const signal = new AbortController().signal;
 
-/** `npm run mapping -- triggers`, mapping-grants.sql, `check` and `apply`. */
+/** `npx crm-data-service mapping triggers`, mapping-grants.sql, `check` and `apply`. */
 export async function apply(
   { migrations, worker }: Databases,
   roles: Roles,

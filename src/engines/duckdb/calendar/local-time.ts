@@ -7,14 +7,12 @@ import {
   isOfMonths,
 } from '../../../domain/period.ts';
 import type { ZoneOffset } from '../../../domain/time-zone.ts';
-import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import {
   creationQuarter,
   quarterHour,
   quarterHourOf,
 } from '../../../purchase-store/format/quarter-hours.ts';
 import { offsetExpression } from '../../zone-offsets.ts';
-import type { TimeBounds } from '../serving/generation.ts';
 
 /**
  * The number of whole units of local time since 0001-01-01, as SQL. A unit (microseconds) consists
@@ -67,19 +65,10 @@ export const unitOf = (interval: Interval): bigint =>
   intervalLengths[isOfMonths(interval) ? 'day' : interval];
 
 /**
- * Whether DuckDB should hash the units of this range instead of addressing them directly. DuckDB
- * groups small integers and dates in a table for each thread, with an entry for each unit between
- * the bounds: by day of the years 1 to 9999, 240 purchases took 1.8 s.
+ * Units as a key that DuckDB hashes. It would group small integers and dates in a table for each thread, with an entry
+ * for each unit between the bounds: by day of the years 1 to 9999, 240 purchases took 1.8 s.
  */
-const isSparse = (
-  { since, until }: TimeBounds,
-  unit: bigint,
-  { maxDirectlyAddressedUnits }: Shortcuts,
-): boolean => until - since > BigInt(maxDirectlyAddressedUnits) * unit;
-
-/** `localUnits` as a key to group by, which DuckDB hashes if the range is too long. */
-export const unitKey = (units: Sql, unit: bigint, bounds: TimeBounds, shortcuts: Shortcuts): Sql =>
-  isSparse(bounds, unit, shortcuts) ? sql`xor(${units}, 0)` : units;
+export const hashed = (units: Sql): Sql => sql`xor(${units}, 0)`;
 
 /**
  * False for local mean times, which differ by seconds, and for clocks that changed at a minute

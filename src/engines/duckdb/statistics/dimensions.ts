@@ -21,9 +21,9 @@ import type { Dialect, DimensionSql } from '../../report/statement.ts';
 import {
   areInQuarterHours,
   firstDayOf,
+  hashed,
   localUnits,
   monthsOf,
-  unitKey,
   unitOf,
 } from '../calendar/local-time.ts';
 import { joinPeriods } from '../calendar/period-tables.ts';
@@ -92,7 +92,7 @@ export function labelSql({ connection, generation }: Reading, label: PurchaseLab
 
 /** The key of a purchase's period. */
 export async function periodSql(
-  { generation: { summary }, context: { periodTables, shortcuts } }: Reading,
+  { generation: { summary }, context: { periodTables } }: Reading,
   calendar: PeriodCalendar,
   filters: PurchaseFilters,
 ): Promise<JoinedDimension> {
@@ -105,7 +105,7 @@ export async function periodSql(
   }
   const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
   const unit = unitOf(interval);
-  const key = unitKey(firstDayOf(interval, offsets), unit, bounds, shortcuts);
+  const key = hashed(firstDayOf(interval, offsets));
   if (isOfMonths(interval)) return { key, match: (day: Sql) => monthsOf(interval, day) };
   if (!areInQuarterHours(offsets) || !arePeriodsInOrder(interval, offsets)) return { key };
   return { key, beginsAfter: (quarter) => sql`${localUnits(offsets, unit, quarter)} < ${key}` };

@@ -79,8 +79,15 @@ export async function purchaseParts(
   };
   if (isUnchanged) return [ofBase];
   const columns = raw(countedColumns);
+  // Those of sign -1 have the complement of their cents, -1 - cents, because the opposite of -2^63 exceeds 64 bits.
   const signedRows = sql`(
-    select 1::tinyint as sign, ${columns} from ${base} union all select sign, ${columns} from ${change}
+    select 1::tinyint as sign, ${columns} from ${base}
+    union all
+    select sign, ${columns} from (
+      select * replace (
+        case when sign < 0 then -1 - purchase_value_in_cents else purchase_value_in_cents end as purchase_value_in_cents
+      ) from ${change}
+    )
   )`;
   const changes = {
     purchases: sql`${change} as purchase`,
@@ -89,7 +96,14 @@ export async function purchaseParts(
   };
   if (!needs.customers && !needs.presentRows) {
     return needs.ofCustomers === true
-      ? [{ purchases: sql`${signedRows} as purchase`, condition: matching, isSigned: true }]
+      ? [
+          {
+            purchases: sql`${signedRows} as purchase`,
+            condition: matching,
+            isSigned: true,
+            cents: sql`(sum(purchase_value_in_cents) + count(*) filter (sign < 0))`,
+          },
+        ]
       : [ofBase, changes];
   }
   if (!needs.firsts && !needs.presentRows && needs.periods !== undefined && previous !== null) {

@@ -103,8 +103,8 @@ async function cohortPurchases(
   };
 }
 
-const needsPresentRows = (name: SumName): boolean =>
-  isAmount(name) || isQuantile(name) || name === 'repeat_customer_count';
+/** Each group of customers has one, whose purchases in both parts add up. */
+const customerSums: readonly SumName[] = ['customer_count', 'repeat_customer_count'];
 
 async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { connection, generation } = reading;
@@ -118,15 +118,19 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const dimensions = read.map(({ joined: _, ...dimension }) => dimension);
   if (matching === null) return { parts: [], dimensions };
   const firsts = needsFirsts(side);
-  const isByCoupon = side.dimensions.includes('coupon');
+  const ofCustomers = side.dimensions.includes('customer');
+  const sums = side.sums.filter((name) => !ofCustomers || !customerSums.includes(name));
+  const coupons = side.dimensions.includes('coupon') || readsCoupons(filters);
   const needs = {
     firsts,
-    customers: firsts || side.sums.some((name) => !addsUp(name)),
-    presentRows: isByCoupon || readsCoupons(filters) || side.sums.some(needsPresentRows),
-    coupons: isByCoupon || readsCoupons(filters),
+    customers: firsts || sums.some((name) => !addsUp(name)),
+    presentRows:
+      coupons ||
+      sums.some((name) => isAmount(name) || isQuantile(name) || name === 'repeat_customer_count'),
+    coupons,
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
-    ofCustomers: side.dimensions.includes('customer'),
+    ofCustomers,
   };
   const { paymentStatuses } = filters;
   const counted = firsts ? await purchasesMatching(connection, labels, { paymentStatuses }) : null;

@@ -15,7 +15,7 @@ export const texts: Catalogue = {
       'Informe uma chave da API para ver as vendas, os pedidos e as campanhas da organização.',
     key: 'Chave da API',
     submit: 'Mostrar dados',
-    hint: 'A chave fica nesta aba e só é enviada a este serviço. `npm start` mostra uma chave; `npm run keys -- create` cria outra.',
+    hint: 'A chave fica nesta aba e só é enviada a este serviço. `npm start` mostra uma chave; `npx crm-data-service keys create` cria outra.',
     missing: 'Informe uma chave da API.',
     impossible: 'Uma chave da API tem apenas letras, dígitos e sublinhados.',
   },
@@ -289,13 +289,13 @@ export const texts: Catalogue = {
     noPurchases: 'Ainda não há pedidos.',
     introduction: 'Eles vêm do Postgres. Peça a quem opera este serviço que escolha um caminho:',
     ways: [
-      'A loja tem tabelas próprias no Postgres: um mapeamento as lê como estão e as acompanha (`npm run mapping -- check`).',
+      'A loja tem tabelas próprias no Postgres: um mapeamento as lê como estão e as acompanha (`npx crm-data-service mapping check`).',
       'Outro sistema tem os pedidos: ele os grava nas tabelas do serviço (`docs/your-data.md`, em inglês).',
-      'Só para experimentar: `npm run seed` grava os pedidos de uma loja inventada.',
+      'Só para experimentar: `npx crm-data-service seed` grava os pedidos de uma loja inventada.',
     ],
     running: (time) => `O serviço está conectado e leu o banco de dados às ${time}.`,
     stopped: (time) =>
-      `O serviço não lê o banco de dados desde ${time}. Pergunte se o worker está em execução (\`npm run sync\`).`,
+      `O serviço não lê o banco de dados desde ${time}. Pergunte se o worker está em execução (\`npx crm-data-service sync\`).`,
     notReady: 'O serviço não está pronto:',
     writeFirst:
       'Um pedido por SQL, como exemplo. Ele aparece aqui depois de um clique em Atualizar.',

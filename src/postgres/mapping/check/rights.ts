@@ -69,7 +69,7 @@ export function checkApplyRights(
         view,
         `The role ${role} does not own ${named(names)}. If logical replication, or ` +
           'session_replication_role = replica, writes these tables, only comparisons find the changes.',
-        `Ignore this, or run \`npm run mapping -- triggers\` as a member of ${owner}.`,
+        `Ignore this, or run \`npx crm-data-service mapping triggers\` as a member of ${owner}.`,
       ),
     ),
   ];

@@ -132,7 +132,7 @@ function refusedRows(mapping: Mapping, view: MappedView, refused: RefusedRows): 
 
 function adviceFor(column: string, reason: string, columns: ViewColumns): string {
   if (/is the number of no organization/.test(reason)) {
-    return 'npm run organizations -- list   # prints the numbers';
+    return 'npx crm-data-service organizations list   # prints the numbers';
   }
   if (/fraction/.test(reason)) {
     if (/_in_cents$/.test(column)) return `round(${column}) as ${column}`;

@@ -74,7 +74,7 @@ async function checkNumbers(
     error(
       view,
       `${view}.external_id has the type ${wanted}. Rows are applied with keys of the type ${type}, which do not cast to it.`,
-      'npm run mapping -- remove --rows',
+      'npx crm-data-service mapping remove --rows',
     ),
   ];
 }

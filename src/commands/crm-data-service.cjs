@@ -1,5 +1,7 @@
-// Runs before each command, in JavaScript that an older Node knows, too: a command would end
-// with a stack trace.
+#!/usr/bin/env node
+// JavaScript that an older Node knows, too: the compiled programs would end with a stack trace.
+const { existsSync } = require('node:fs');
+const { join } = require('node:path');
 const { engines } = require('../../package.json');
 
 // Each is like `^20.20.2`, any later version of the same major version, or like `>=24`.
@@ -15,14 +17,19 @@ const isSupported = supported.some(({ isOpen, parts: [needed, minMinor = 0, minP
     ? minor > minMinor || (minor === minMinor && patch >= minPatch)
     : isOpen && major > needed,
 );
+const program = join(__dirname, '../../dist/src/commands/main.js');
 if (!isSupported) {
   const names = supported.map(({ isOpen, parts }) =>
     isOpen ? `${parts[0]} or later` : `${parts[0]} (${parts.join('.')} or later)`,
   );
-  console.error(`Node ${running} is not supported. Use Node ${names.join(', ')}.`);
-  process.exit(1);
+  fail(`Node ${running} is not supported. Use Node ${names.join(', ')}.`);
+} else if (!existsSync(program)) {
+  fail('The programs are not built: run npm run build, or npm ci.');
+} else {
+  import(require('node:url').pathToFileURL(program).href);
 }
-if (!require('node:fs').existsSync(`${__dirname}/../../dist`)) {
-  console.error('The programs are not built: run npm run build, or npm ci.');
-  process.exit(1);
+
+function fail(message) {
+  console.error(message);
+  process.exitCode = 1;
 }
