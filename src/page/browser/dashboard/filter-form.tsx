@@ -27,7 +27,7 @@ export function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
   const [operator, setOperator] = useState('is');
   const form = useRef<HTMLFormElement>(null);
   useLayoutEffect(() => form.current?.querySelector('select')?.focus(), []);
-  // The API has no negation, so only the values of a closed set have others.
+  // Of a closed set, the other values are chosen: orders without a value are left out too.
   const canNegate = othersOf(filter, []).length > 0;
   const submit = (event: Event) => {
     event.preventDefault();
