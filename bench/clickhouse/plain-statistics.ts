@@ -12,6 +12,8 @@ import type {
   ClickHouseRow,
   ClickHouseValue,
 } from '../../src/engines/clickhouse/client.ts';
+import { couponConditions } from '../../src/engines/clickhouse/coupons.ts';
+import { localUnits } from '../../src/engines/clickhouse/local-units.ts';
 import { filterConditions } from '../../src/engines/filter-conditions.ts';
 import type { QueryEngine } from '../queries/purchase-queries.ts';
 
@@ -37,9 +39,11 @@ export const createPlainStatistics = (clickhouse: Pick<ClickHouse, 'query'>): Qu
   timeSeries: notCompared,
 });
 
-const conditions = filterConditions(
-  (microseconds) => sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`,
-);
+const conditions = filterConditions({
+  instant: (microseconds) => sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`,
+  localUnits,
+  coupons: couponConditions,
+});
 
 function whereOf(filters: PurchaseFilters): Sql {
   const all = conditionsOf(filters, conditions);

@@ -58,6 +58,9 @@ export const httpQuestions: Readonly<Record<string, HttpQuestion>> = {
   'repeat customers by campaign': {
     path: '/purchases/report?measures=repeat_customer_count&group_by=utm_campaign',
   },
+  'ranking by coupon': {
+    path: `/purchases/report?${withCustomers}&group_by=coupon`,
+  },
   'monthly cohorts, paid, a year': { path: '/purchases/cohorts?status=paid', days: 365 },
 };
 

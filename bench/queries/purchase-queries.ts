@@ -171,6 +171,12 @@ const parameters: FilterConditions<readonly [string, string | readonly string[]]
   maxValueInCents: (cents) => ['max_value_in_cents', String(cents)],
   currency: (values) => ['currency', values],
   without: (dimensions) => ['without', dimensions.join()],
+  coupon: (codes) => ['coupon', codes],
+  not: (excluded) => [
+    'not',
+    Object.entries(excluded).flatMap(([name, values]) => values.map((value) => `${name}:${value}`)),
+  ],
+  localTimes: ({ weekdays = [] }) => ['weekday', weekdays.join()],
   utm_source: (values) => ['utm_source', values],
   utm_medium: (values) => ['utm_medium', values],
   utm_campaign: (values) => ['utm_campaign', values],

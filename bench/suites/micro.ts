@@ -1,10 +1,10 @@
 import Fastify from 'fastify';
 import { Bench as TimedRun } from 'tinybench';
+import { writeExactly } from '../../src/domain/exact-numbers.ts';
 import { decodeId, encodeId } from '../../src/domain/public-id.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { parseQueryString, readParameters } from '../../src/http/request/read-parameters.ts';
 import { entityTag } from '../../src/http/response/etag.ts';
-import { writeExactly } from '../../src/http/response/exact-numbers.ts';
 import { serializerSchema } from '../../src/http/response/wire.ts';
 import { purchaseStatsParameters } from '../../src/resources/purchases/purchase-parameters.ts';
 import { serializePurchase } from '../../src/resources/purchases/purchase-wire.ts';

@@ -6,6 +6,7 @@ import {
   type PurchaseLabel,
   trackingLabels,
 } from './purchase.ts';
+import type { ZoneOffset } from './time-zone.ts';
 
 /**
  * The filters of sections 4.2 and 4.4. Every bound is inclusive. Instants are microseconds since
@@ -21,26 +22,53 @@ export type PurchaseFilters = {
   readonly createdUntil?: bigint | undefined;
   readonly minValueInCents?: bigint | undefined;
   readonly maxValueInCents?: bigint | undefined;
-  /** One or more labels of which matching purchases have no value, in the order of `labelDimensions`. */
-  readonly without?: readonly LabelDimension[] | undefined;
+  /** One or more dimensions of which matching purchases have no value, in the order of `optionalDimensions`. */
+  readonly without?: readonly OptionalDimension[] | undefined;
+  /** One or more codes, without repetition. A matching purchase has a coupon with one of them. */
+  readonly coupon?: readonly string[] | undefined;
+  /** Values that a matching purchase does not have. It may have none. */
+  readonly not?: ExcludedValues | undefined;
+  readonly localTimes?: LocalTimes | undefined;
+  /** Of reports alone: only first purchases of customers, or only others (purchase-report.ts). */
+  readonly customerType?: CustomerType | undefined;
 } & {
   /** One or more exact texts, without repetition. A matching purchase has one of them. */
   readonly [Label in TextFilter]?: readonly string[] | undefined;
+};
+
+export const customerTypes = ['new', 'returning'] as const;
+export type CustomerType = (typeof customerTypes)[number];
+
+/** One or more values of some dimensions, without repetition. */
+export type ExcludedValues = { readonly [Name in OptionalDimension]?: readonly string[] };
+
+/** Times of the week. Undefined: any. */
+export type LocalTimes = {
+  /** One or more of 1 (Monday) to 7. */
+  readonly weekdays?: readonly number[] | undefined;
+  /** One or more of 0 to 23. */
+  readonly hours?: readonly number[] | undefined;
+  /** Those of the time zone at all instants that a query may select. */
+  readonly offsets: readonly ZoneOffset[];
 };
 
 /** The labels that filters compare with any texts, and not with those of a closed set. */
 export const textFilters = ['currency', ...trackingLabels] as const;
 type TextFilter = (typeof textFilters)[number];
 
+/** Whether filters need the coupons of a purchase. */
+export const readsCoupons = ({ coupon, without, not }: PurchaseFilters): boolean =>
+  coupon !== undefined || without?.includes('coupon') === true || not?.coupon !== undefined;
+
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
 
 /** One condition for each filter. A filter without a condition is a compile error. */
-export type FilterConditions<Condition, Filters = PurchaseFilters> = {
+export type FilterConditions<Condition, Filters = Omit<PurchaseFilters, 'customerType'>> = {
   readonly [Filter in keyof Filters]-?: (value: NonNullable<Filters[Filter]>) => Condition;
 };
 
-export function conditionsOf<Condition, Filters = PurchaseFilters>(
+export function conditionsOf<Condition, Filters = Omit<PurchaseFilters, 'customerType'>>(
   filters: Filters,
   conditions: FilterConditions<Condition, Filters>,
 ): Condition[] {
@@ -92,6 +120,10 @@ type SeriesDimension = Exclude<StatsDimension, 'day'>;
 /** The names of labels in parameters. */
 export const labelDimensions = [...seriesDimensions, 'shipping_status'] as const;
 export type LabelDimension = (typeof labelDimensions)[number];
+
+/** The dimensions of which a purchase may have no value. */
+export const optionalDimensions = [...labelDimensions, 'coupon'] as const;
+export type OptionalDimension = (typeof optionalDimensions)[number];
 
 export type PurchaseTimeSeriesQuery = LocalCalendar & {
   /** `auto`: the shortest one that has at most `maxAutoPeriods` periods. */

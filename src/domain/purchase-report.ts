@@ -42,6 +42,8 @@ export type PeriodDimension = (typeof periodDimensions)[number];
 
 export const reportDimensions = [
   ...labelDimensions,
+  /** The code of a coupon (coupon-codes.ts). A purchase is in the row of each of its codes: rows do not add up. */
+  'coupon',
   /** `new` for a customer's first purchase, otherwise `returning`. */
   'customer_type',
   'customer',
@@ -53,6 +55,7 @@ export const reportDimensions = [
 export type ReportDimension =
   | LabelDimension
   | PeriodDimension
+  | 'coupon'
   | 'customer_type'
   | 'customer'
   | 'weekday'

@@ -1,11 +1,24 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../domain/purchase.ts';
-import { type FilterConditions, labelOfDimension } from '../domain/purchase-query.ts';
+import {
+  type FilterConditions,
+  labelOfDimension,
+  type OptionalDimension,
+} from '../domain/purchase-query.ts';
+import type { ZoneOffset } from '../domain/time-zone.ts';
 
 /** Conditions on a label. */
 type LabelConditions = {
   hasAnyOf(label: PurchaseLabel, values: readonly string[]): Sql;
+  /** Another value, or none. */
+  hasNoneOf(label: PurchaseLabel, values: readonly string[]): Sql;
   hasNone(label: PurchaseLabel): Sql;
+};
+
+/** Conditions on the codes of coupons. */
+export type CouponConditions = {
+  hasAnyOf(codes: readonly string[]): Sql;
+  readonly hasNone: Sql;
 };
 
 /** Conditions on labels in columns of text. */
@@ -15,6 +28,8 @@ const ofText: LabelConditions = {
       raw(label),
       values.map((value) => sql`${value}`),
     ),
+  hasNoneOf: (label, values) =>
+    sql`(${ofText.hasNone(label)} or not (${ofText.hasAnyOf(label, values)}))`,
   hasNone: (label) => sql`${raw(label)} is null`,
 };
 
@@ -25,11 +40,22 @@ export function isAnyOfTexts(label: PurchaseLabel, values: readonly (string | nu
   return values.includes(null) ? sql`(${isOfTexts} or ${ofText.hasNone(label)})` : isOfTexts;
 }
 
-/** The conditions of filters on columns named as in Postgres. `instant` turns an instant into SQL. */
-export const filterConditions = (
-  instant: (microseconds: bigint) => Sql,
-  { hasAnyOf, hasNone }: LabelConditions = ofText,
-): FilterConditions<Sql> => ({
+/** How conditions of an engine differ from those of others. */
+type EngineConditions = {
+  readonly instant: (microseconds: bigint) => Sql;
+  /** The whole days or hours of local time since 0001-01-01 of a purchase. */
+  readonly localUnits: (offsets: readonly ZoneOffset[], unit: 'day' | 'hour') => Sql;
+  readonly coupons: CouponConditions;
+  readonly labels?: LabelConditions;
+};
+
+/** The conditions of filters on columns named as in Postgres. */
+export const filterConditions = ({
+  instant,
+  localUnits,
+  coupons,
+  labels: { hasAnyOf, hasNoneOf, hasNone } = ofText,
+}: EngineConditions): FilterConditions<Sql> => ({
   customerId: (id) => sql`customer_id = ${id}`,
   paymentStatuses: (statuses) => hasAnyOf('payment_status', statuses),
   platforms: (platforms) => hasAnyOf('platform', platforms),
@@ -40,9 +66,33 @@ export const filterConditions = (
   currency: (values) => hasAnyOf('currency', values),
   without: (dimensions) =>
     join(
-      dimensions.map((dimension) => hasNone(labelOfDimension(dimension))),
+      dimensions.map((dimension) =>
+        dimension === 'coupon' ? coupons.hasNone : hasNone(labelOfDimension(dimension)),
+      ),
       ' and ',
     ),
+  coupon: coupons.hasAnyOf,
+  not: (excluded) =>
+    join(
+      (Object.entries(excluded) as [OptionalDimension, readonly string[]][]).map(
+        ([name, values]) =>
+          name === 'coupon'
+            ? sql`not ${coupons.hasAnyOf(values)}`
+            : hasNoneOf(labelOfDimension(name), values),
+      ),
+      ' and ',
+    ),
+  localTimes: ({ weekdays, hours, offsets }) => {
+    const isAmong = (value: Sql, wanted: readonly number[] | undefined) =>
+      wanted === undefined ? [] : [sql`${value} in (${raw(wanted.join())})`];
+    return join(
+      [
+        ...isAmong(sql`(${localUnits(offsets, 'day')} % 7 + 1)`, weekdays),
+        ...isAmong(sql`(${localUnits(offsets, 'hour')} % 24)`, hours),
+      ],
+      ' and ',
+    );
+  },
   utm_source: (values) => hasAnyOf('utm_source', values),
   utm_medium: (values) => hasAnyOf('utm_medium', values),
   utm_campaign: (values) => hasAnyOf('utm_campaign', values),

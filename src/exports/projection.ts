@@ -5,7 +5,7 @@ import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows } from '../duckdb/connection.ts';
 import type { Shortcuts } from '../duckdb/shortcuts.ts';
-import { purchasesMatching } from '../engines/duckdb/filters.ts';
+import { rowsMatching } from '../engines/duckdb/filters.ts';
 import { createLabelCache } from '../engines/duckdb/serving/label-cache.ts';
 import {
   customerDictionary,
@@ -29,8 +29,8 @@ export async function matchingPurchases(
   shortcuts: Shortcuts,
 ) {
   const labels = createLabelCache(catalogs, shortcuts);
-  const condition = (await purchasesMatching(connection, labels, filters)) ?? sql`false`;
-  const purchases = currentPurchases(catalogs, condition);
+  const rows = await rowsMatching(connection, labels, filters);
+  const purchases = currentPurchases(catalogs, rows?.matching ?? sql`false`, rows?.ofSuperseded);
   const labelBytes = purchaseLabels.map(
     (label) =>
       sql`select sum(strlen(value)) as bytes from ${dictionaryEntries(catalogs, labelDictionary(label))}`,

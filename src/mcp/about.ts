@@ -1,4 +1,4 @@
-import { labelDimensions } from '../domain/purchase-query.ts';
+import { optionalDimensions } from '../domain/purchase-query.ts';
 import type { Route } from '../http/route.ts';
 import { textsAreData } from './notes.ts';
 import { routeAt } from './tools.ts';
@@ -50,7 +50,7 @@ export function createAbout(routes: readonly Route[]) {
     const { organization } = await readAny<{ readonly organization: object }>(me, {});
     const labels: Record<string, object> = {};
     let purchaseCount = 0;
-    for (const name of labelDimensions) {
+    for (const name of optionalDimensions) {
       const found = await count({ group_by: name, limit: String(maxValues) });
       purchaseCount = found.totals.purchase_count;
       labels[name] = {

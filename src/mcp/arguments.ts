@@ -1,8 +1,8 @@
+import { digitsOf, isText } from '../domain/exact-numbers.ts';
 import type { DescribedParameter } from '../http/openapi/parameters.ts';
 import type { GivenParameters } from '../http/request/api-request.ts';
 import { readParameters } from '../http/request/read-parameters.ts';
 import { ApiError } from '../http/response/errors.ts';
-import { digitsOf, isText } from '../http/response/exact-numbers.ts';
 import type { Route } from '../http/route.ts';
 import { commaListOf, firstSentence, kindsOf } from './input-schema.ts';
 import { kindArgument, type Tool } from './tools.ts';

@@ -1,5 +1,5 @@
 import { endOfPeriodAt, type WeekStart } from '../domain/period.ts';
-import { labelDimensions } from '../domain/purchase-query.ts';
+import { optionalDimensions } from '../domain/purchase-query.ts';
 import {
   type Comparison,
   isPeriodDimension,
@@ -67,7 +67,12 @@ function noteRows({ response }: ReportRead): string[] {
       `Rows of ${notAdded.join(', ')} do not add up: totals have the numbers of all rows.`,
     );
   }
-  for (const name of groupBy.filter(isLabel)) {
+  if (rows.length > 1 && groupBy.includes('coupon')) {
+    notes.push(
+      'A purchase with several coupons is in several rows: rows do not add up. totals count it once.',
+    );
+  }
+  for (const name of groupBy.filter(isOptional)) {
     if (!rows.some((row) => row[name] === null)) continue;
     notes.push(
       `${name} null means purchases without one. To select them, set without to ["${name}"].`,
@@ -76,7 +81,8 @@ function noteRows({ response }: ReportRead): string[] {
   return notes;
 }
 
-const isLabel = (name: string): boolean => (labelDimensions as readonly string[]).includes(name);
+const isOptional = (name: string): boolean =>
+  (optionalDimensions as readonly string[]).includes(name);
 
 /** Says which periods have only a part of their time in the report. */
 async function noteCutPeriods({ query, response, asOf }: ReportRead): Promise<string[]> {

@@ -4,11 +4,11 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { parseExactly, writeExactly } from '../domain/exact-numbers.ts';
 import type { KeyRoutes } from '../http/key-routes.ts';
 import { signalOf } from '../http/request/client-disconnect.ts';
 import { readJsonBodies } from '../http/request/json-body.ts';
 import { ApiError, errorBody } from '../http/response/errors.ts';
-import { parseExactly, writeExactly } from '../http/response/exact-numbers.ts';
 import { createServerFactory, type Exchange, insertBody } from './server.ts';
 
 const url = '/mcp';

@@ -20,13 +20,18 @@ type ToolDefinition = NotedTool & {
   readonly url: string | Readonly<Record<string, string>>;
   /** Before the description of the route. */
   readonly description?: string;
-  /** A parameter without effect. */
-  readonly unused?: string;
+  /** Parameters that the tool lacks. */
+  readonly unused?: readonly string[];
 };
 
 const definitions: Readonly<Record<string, ToolDefinition>> = {
   purchase_report: { url: '/purchases/report', countsPurchases: true, writeNotes: noteReport },
-  purchase_cohorts: { url: '/purchases/cohorts', countsPurchases: true },
+  purchase_cohorts: {
+    url: '/purchases/cohorts',
+    countsPurchases: true,
+    // They would be those of first purchases.
+    unused: ['not', 'weekday', 'hour_of_day'],
+  },
   list_purchases: { url: '/purchases', countsPurchases: true },
   get_purchase: { url: '/purchases/:purchase_id' },
   find_customers: { url: '/customers' },
@@ -39,7 +44,7 @@ const definitions: Readonly<Record<string, ToolDefinition>> = {
       flow: '/flows',
     },
     description: 'Campaigns and automation flows, most recently updated first.',
-    unused: 'sort',
+    unused: ['sort'],
   },
 };
 
@@ -58,20 +63,20 @@ export function routeAt(routes: readonly Route[], url: string): Route {
 /** The tools, in the order of their list. Throws if a route does not exist. */
 export function createTools(routes: readonly Route[]): Tool[] {
   return Object.entries(definitions).map(([name, definition]) => {
-    const { url, unused, countsPurchases, writeNotes } = definition;
+    const { url, unused = [], countsPurchases, writeNotes } = definition;
     const urls: [string | undefined, string][] =
       typeof url === 'string' ? [[undefined, url]] : Object.entries(url);
     const ofKinds = new Map(urls.map(([kind, url]) => [kind, routeAt(routes, url)]));
     const [route] = ofKinds.values() as Iterable<Route> as [Route];
     const own = definition.description ?? `${route.summary}.`;
-    const paid = countsPurchases ? ' Only paid purchases count unless `status` is set.' : '';
+    const paid = countsPurchases ? ' Only paid ones unless `status` is set.' : '';
     return {
       name,
       description: `${own} ${route.description}${paid}`,
       routes: ofKinds,
       parameters: [route.path, jsonParameters(route.query)]
         .flatMap(describeParameters)
-        .filter(({ name }) => name !== unused),
+        .filter(({ name }) => !unused.includes(name)),
       defaults: countsPurchases ? paidOnly : {},
       ...(countsPurchases && { countsPurchases }),
       ...(writeNotes && { writeNotes }),

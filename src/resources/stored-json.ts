@@ -1,11 +1,5 @@
 import { z } from 'zod';
-import {
-  digitsOf,
-  isNumber,
-  isText,
-  numberIn,
-  parseExactly,
-} from '../http/response/exact-numbers.ts';
+import { digitsOf, isNumber, isText, numberIn, parseExactly } from '../domain/exact-numbers.ts';
 import { integer } from '../http/response/wire.ts';
 import type { Field } from './record/record.ts';
 

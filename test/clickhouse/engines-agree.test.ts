@@ -6,7 +6,9 @@ import { intervals, TooManyPeriodsError, weekStarts } from '../../src/domain/per
 import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/purchase.ts';
 import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import {
+  customerTypes,
   labelDimensions,
+  optionalDimensions,
   type PurchaseFilters,
   type PurchaseListQuery,
   type PurchaseStatsQuery,
@@ -31,6 +33,7 @@ import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { type OpenEngine, openEngines } from '../engines/store.ts';
 import {
   awkwardAmounts,
+  awkwardCodes,
   awkwardInstants,
   awkwardLabels,
   awkwardPurchase,
@@ -177,7 +180,20 @@ describe.each(mixtures)(
         minValueInCents: amount,
         maxValueInCents: amount,
         currency: several(['BRL', 'USD', 'brl', '']),
-        without: fc.subarray([...labelDimensions], { minLength: 1, maxLength: 2 }),
+        without: fc.subarray([...optionalDimensions], { minLength: 1, maxLength: 2 }),
+        coupon: several(awkwardCodes),
+        not: fc.record(
+          { utm_source: label, status: several(paymentStatuses), coupon: several(awkwardCodes) },
+          { requiredKeys: ['utm_source'] },
+        ),
+        localTimes: fc.record({
+          weekdays: fc.subarray([1, 2, 3, 4, 5, 6, 7], { minLength: 1 }),
+          hours: fc.subarray([0, 1, 12, 22, 23], { minLength: 1 }),
+          offsets: fc.constant([
+            { offset: -3n * 3_600_000_000n, until: 0n },
+            { offset: 5_400_000_000n, until: null },
+          ]),
+        }),
         ...(Object.fromEntries(trackingLabels.map((name) => [name, label])) as Record<
           (typeof trackingLabels)[number],
           typeof label
@@ -193,10 +209,16 @@ describe.each(mixtures)(
         );
     };
 
+    /** Filters of reports, which also tell first purchases. */
+    const reportFilters = () =>
+      fc
+        .tuple(filters(), fc.constantFrom(undefined, undefined, ...customerTypes))
+        .map(([others, customerType]): PurchaseFilters => ({ ...others, customerType }));
+
     it(`return the same statistics for random queries, ${name}`, async () => {
       const queries: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
         {
-          filters: filters(),
+          filters: reportFilters(),
           groupBy: fc.constantFrom(...statsDimensions),
           groupLimit: fc.integer({ min: 1, max: 50 }),
         },
@@ -220,7 +242,7 @@ describe.each(mixtures)(
         createdSince: instant.filter(near),
         createdUntil: instant.filter(near),
       });
-      const bounded = fc.tuple(filters(), fc.option(bounds, { freq: 8, nil: {} }));
+      const bounded = fc.tuple(reportFilters(), fc.option(bounds, { freq: 8, nil: {} }));
       const queries: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc.record(
         {
           filters: bounded.map(([others, between]) => ({ ...others, ...between })),
@@ -251,7 +273,7 @@ describe.each(mixtures)(
 
     it(`return the same report for random queries, ${name}`, async () => {
       await fc.assert(
-        fc.asyncProperty(reports(filters(), instant), async (query) => {
+        fc.asyncProperty(reports(reportFilters(), instant), async (query) => {
           const exact = await reportOf(postgres, organization, query);
           for (const { engine } of stores) {
             expect(await reportOf(engine, organization, query)).toBe(exact);

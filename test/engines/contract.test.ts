@@ -86,6 +86,8 @@ describeEngines('the engine %s', (name) => {
       [{ utm_campaign: ['100%'] }, { utm_campaign: '100%' }],
       [{ utm_content: [' a '] }, { utm_content: ' a ' }],
       [{ utm_term: many }, { utm_term: "o'neill" }],
+      [{ coupon: ['a"\\\n\u001f'] }, { coupons: JSON.stringify([{ code: 'a"\\\n\u001f' }]) }],
+      [{ coupon: ['FREE', 'absent'] }, { coupons: '[{"code":"VIP"},{"code":"FREE"}]' }],
     ];
     const { organization, ids, customers } = await store.shop([
       ...cases.map(([, values]) => ({ ...plain, ...values })),

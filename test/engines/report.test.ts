@@ -148,6 +148,34 @@ describeEngines('the engine %s', (name) => {
     expect(none.totals.values).toEqual([0n, 0n]);
   });
 
+  it('has a purchase in the row of each of its coupons, and counts it once in totals', async () => {
+    const codes = (...all: readonly (string | number | undefined)[]) =>
+      JSON.stringify(all.map((code) => ({ id: '1', code, value: 10, type: 'percentage' })));
+    const at = (day: number) => `2026-02-${String(day).padStart(2, '0')}T12:00:00Z`;
+    await purchasesAt(
+      { customer: 0, created_at: '2026-01-05T12:00:00Z', coupons: codes('VIP') },
+      { customer: 0, created_at: at(1), coupons: codes('VIP', 'FREE'), utm_source: 'a' },
+      { customer: 0, created_at: at(2), coupons: codes('FREE', 'VIP', 'FREE') },
+      { customer: 1, created_at: at(3), coupons: codes('FREE'), purchase_value_in_cents: 7n },
+      { customer: 1, created_at: at(4), coupons: codes('free', 7), payment_status: 'paid' },
+      { customer: 2, created_at: at(5), coupons: codes('', undefined), payment_status: 'paid' },
+      { customer: 2, created_at: at(6), coupons: codes(undefined) },
+      { customer: 3, created_at: at(7), coupons: '[]', utm_source: 'a' },
+      { customer: 3, created_at: at(8), coupons: null },
+    );
+    const measures = [...reportMeasures];
+    const { rows, totals } = await report({ ...total, measures, groupBy: ['coupon'] });
+    expect(rows.map(({ keys, values }) => [keys[0], ...values.slice(0, 2)])).toEqual([
+      ['FREE', 3n, 207n],
+      ['VIP', 3n, 300n],
+      [null, 3n, 300n],
+      ['', 1n, 100n],
+      ['7', 1n, 100n],
+      ['free', 1n, 100n],
+    ]);
+    expect(totals.values.slice(0, 4)).toEqual([9n, 807n, 90n, 4n]);
+  });
+
   it('matches periods by their place, and has rows of purchases in the compared period alone', async () => {
     await purchasesAt(
       { customer: 0, created_at: '2026-01-31T12:00:00Z', purchase_value_in_cents: 7n },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseExactly, writeExactly } from '../../src/http/response/exact-numbers.ts';
+import { parseExactly, writeExactly } from '../../src/domain/exact-numbers.ts';
 
 /** Numbers as Postgres writes them: no exponent and no superfluous leading zero. */
 const number = fc

@@ -179,12 +179,38 @@ export const parameters: Readonly<Record<string, Values>> = {
     accepted: [
       ...['status', 'platform', 'currency', 'shipping_status'],
       ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'],
-      'utm_term,status,currency',
+      ...['coupon', 'utm_term,status,coupon'],
     ],
     refused: [
       ...['', 'any', 'day', 'payment_status', 'customer_id', 'coupons', 'UTM_TERM', 'toString'],
       ...['utm_term,', 'utm_term,day', 'utm_term,utm_term', 'utm_term;status'],
     ],
+  },
+  coupon: several('coupon'),
+  not: {
+    accepted: [
+      ...['utm_source:google', 'utm_term::', 'coupon:a,b:c', 'status:paid', 'platform:bling'],
+      ...['currency:brl', 'shipping_status:shipped', `utm_term:${'é'.repeat(256)}`],
+      ...['utm_source:a&not=utm_source:b', 'utm_source:%0A%20'],
+    ],
+    refused: [
+      ...['', 'google', 'utm_source', 'utm_source:', ':google', 'utm_source=google', 'day:1'],
+      ...['UTM_SOURCE:google', 'status:any', 'status:payed', 'platform:magento', 'customer:1'],
+      ...['toString:1', 'utm_source:a%00', `utm_term:${'a'.repeat(257)}`],
+      ...['utm_source:a&not=utm_source:a', 'currency:XYZ', 'currency:BRL&not=currency:BTC'],
+    ],
+  },
+  customer_type: {
+    accepted: ['new', 'returning'],
+    refused: ['', 'any', 'New', 'new,returning', 'repeat', 'toString'],
+  },
+  weekday: {
+    accepted: ['1', '7', '7,1', '1,2,3,4,5,6,7'],
+    refused: ['', '0', '8', '01', 'monday', '1,', '1,1', '1;2', '1,8', '-1'],
+  },
+  hour_of_day: {
+    accepted: ['0', '23', '23,0', '9,10,11'],
+    refused: ['', '24', '09', '9-17', '9,', '9,9', '9:00', '-1'],
   },
   utm_source: several('utm_source'),
   utm_medium: several('utm_medium'),

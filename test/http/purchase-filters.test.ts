@@ -157,6 +157,163 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('without=utm_campaign&utm_campaign=a')).toBe(0);
   });
 
+  it('select purchases by the codes of their coupons on every route', async () => {
+    const codes = [['VIP'], ['FREE', 'VIP'], ['free'], [], [7], ['7', 'FREE', 'FREE'], ['A,B']];
+    for (const [index, all] of [...codes, null].entries()) {
+      const coupons = all && JSON.stringify(all.map((code) => ({ code })));
+      await shop.add({ coupons, purchase_value_in_cents: 10 ** index });
+    }
+    await shop.publish();
+    // The digits say which purchases are found.
+    const sums = {
+      'coupon=VIP': 11,
+      'coupon=FREE': 100_010,
+      'coupon=FREE&coupon=VIP': 100_011,
+      'coupon=7': 110_000,
+      'coupon=A,B': 1_000_000,
+      'coupon=absent': 0,
+      'without=coupon': 10_001_000,
+      'without=coupon,currency&coupon=VIP': 0,
+      'coupon=VIP&min_value_in_cents=10': 10,
+    };
+    for (const [query, sum] of Object.entries(sums)) {
+      expect(await found(query), query).toBe(
+        [...String(sum)].filter((digit) => digit === '1').length,
+      );
+      const { totals } = (await shop.get(`/v1/purchases/report?${query}`)).json();
+      expect(totals.revenue_in_cents, query).toBe(sum);
+      const series = (await shop.get(`/v1/purchases/timeseries?interval=day&${query}`)).json();
+      expect(series.revenue_in_cents, query).toBe(sum);
+      const exported = await shop.get(`/v1/purchases/export?format=ndjson&${query}`);
+      const lines = exported.body.split('\n').filter((line) => line !== '');
+      expect(
+        lines.reduce((all, line) => all + centsOf(JSON.parse(line)), 0),
+        query,
+      ).toBe(sum);
+    }
+    // The first purchase of the only customer has the coupon VIP alone.
+    const cohorts = async (query: string) =>
+      (await shop.get(`/v1/purchases/cohorts?${query}`)).json().rows.length;
+    expect(await cohorts('coupon=VIP')).toBe(1);
+    expect(await cohorts('coupon=FREE')).toBe(0);
+  });
+
+  it('leave out purchases with a value, and none without one', async () => {
+    const names = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
+    const values = ['google', 'facebook', 'Google', 'a:b', null];
+    for (const value of values) {
+      const labels = Object.fromEntries(names.map((name) => [name, value]));
+      const coupons = value === null ? null : JSON.stringify([{ code: value }, { code: 'ALL' }]);
+      await shop.add({ ...labels, coupons, currency: value === null ? null : 'brl' });
+    }
+    await shop.add({ payment_status: 'paid', platform: 'bling', shipping_status: 'shipped' });
+    await shop.publish();
+    for (const name of [...names, 'coupon']) {
+      expect(await found(`not=${name}:google`), name).toBe(5);
+      expect(await found(`not=${name}:google&not=${name}:facebook`), name).toBe(4);
+      expect(await found(`not=${name}:absent`), name).toBe(6);
+      expect(await found(`not=${name}:a:b&without=${name}`), name).toBe(2);
+      expect(await found(`not=${name}:Google&${name}=google&${name}=Google`), name).toBe(1);
+    }
+    expect(await found('not=coupon:ALL')).toBe(2);
+    expect(await found('not=currency:BRL')).toBe(2);
+    for (const excluded of ['status:paid', 'platform:bling', 'shipping_status:shipped']) {
+      expect(await found(`not=${excluded}`), excluded).toBe(5);
+    }
+    expect(await found('not=utm_source:google&not=utm_medium:facebook&not=status:paid')).toBe(3);
+  });
+
+  it('select days of the week and hours of local time on every route', async () => {
+    // The clocks of São Paulo were two hours behind UTC until 17 February 2019, and three since.
+    const instants = {
+      1: '2019-02-15T01:59:59.999999Z',
+      10: '2019-02-15T02:00:00Z',
+      100: '2019-02-20T02:59:59.999999Z',
+      1000: '2019-02-20T03:00:00Z',
+    };
+    for (const [cents, created_at] of Object.entries(instants)) {
+      await shop.add({ created_at, purchase_value_in_cents: Number(cents) });
+    }
+    await shop.publish();
+    const local = 'timezone=America/Sao_Paulo';
+    const sums = {
+      'weekday=5': 11,
+      'weekday=3': 1100,
+      'weekday=1,2': 0,
+      'hour_of_day=1,2&weekday=5': 11,
+      'hour_of_day=3': 1000,
+      [`weekday=4&${local}`]: 1,
+      [`weekday=5&${local}`]: 10,
+      [`weekday=2,3&${local}`]: 1100,
+      [`hour_of_day=23&${local}`]: 101,
+      [`hour_of_day=0&${local}`]: 1010,
+      [`hour_of_day=0&weekday=3,4&${local}`]: 1000,
+      [`hour_of_day=0&${local}&created_since=2019-02-18T00:00:00Z`]: 1000,
+      [`hour_of_day=23&${local}&created_until=2019-02-16T00:00:00Z`]: 1,
+    };
+    for (const [query, sum] of Object.entries(sums)) {
+      expect(await found(query), query).toBe(
+        [...String(sum)].filter((digit) => digit === '1').length,
+      );
+      const report = (await shop.get(`/v1/purchases/report?${query}`)).json();
+      expect(report.totals.revenue_in_cents, query).toBe(sum);
+      const exported = await shop.get(`/v1/purchases/export?format=ndjson&${query}`);
+      const lines = exported.body.split('\n').filter((line) => line !== '');
+      expect(
+        lines.reduce((all, line) => all + centsOf(JSON.parse(line)), 0),
+        query,
+      ).toBe(sum);
+    }
+    const compared =
+      'created_since=2019-02-20T00:00:00-03:00&created_until=2019-02-20T23:59:59.999999-03:00';
+    const path = `/v1/purchases/report?hour_of_day=23,0&${compared}&compare_to=previous_period&${local}`;
+    expect((await shop.get(path)).json().totals).toMatchObject({
+      revenue_in_cents: 1000,
+      compared: { revenue_in_cents: 100 },
+    });
+    // The first purchase of the only customer is on a Friday of UTC.
+    const cohorts = async (query: string) =>
+      (await shop.get(`/v1/purchases/cohorts?${query}`)).json().rows.length;
+    expect(await cohorts('weekday=5')).toBe(1);
+    expect(await cohorts(`weekday=5&${local}`)).toBe(0);
+    for (const url of [
+      '/v1/purchases?',
+      `${customerUrl(shop.customerId)}?`,
+      '/v1/purchases/export?',
+    ]) {
+      expectRefusal(await shop.get(`${url}${local}`), 'validation_error', 'timezone');
+    }
+  });
+
+  it('select first or later purchases in reports, statistics and time series alone', async () => {
+    const days = ['05', '06', '20'].map((day) => `2026-01-${day}T00:00:00Z`);
+    for (const [index, created_at] of days.entries()) {
+      const payment_status = index === 0 ? 'refunded' : 'paid';
+      await shop.add({ created_at, payment_status, purchase_value_in_cents: 10 ** index });
+    }
+    await shop.publish();
+    const get = async (path: string) => (await shop.get(`/v1/purchases/${path}`)).json();
+    const sums = { new: 1, returning: 110, 'new&status=paid': 10, 'returning&status=paid': 100 };
+    for (const [query, sum] of Object.entries(sums)) {
+      const filter = `customer_type=${query}`;
+      const report = await get(
+        `report?${filter}&group_by=day&measures=revenue_in_cents,customer_count`,
+      );
+      expect(report.totals, query).toEqual({ revenue_in_cents: sum, customer_count: 1 });
+      // The periods are those of the purchases that match.
+      expect(report.rows, query).toHaveLength({ new: 1, returning: 15 }[query] ?? 1);
+      expect(await get(`stats?${filter}`), query).toMatchObject({ revenue_in_cents: sum });
+      const series = await get(`timeseries?interval=auto&${filter}`);
+      expect(series, query).toMatchObject({ revenue_in_cents: sum });
+    }
+    const later = 'created_since=2026-01-06T00:00:00Z';
+    expect((await get(`report?customer_type=new&${later}`)).totals.purchase_count).toBe(0);
+    for (const url of ['?', '/export?', '/cohorts?']) {
+      const response = await shop.get(`/v1/purchases${url}customer_type=new`);
+      expectRefusal(response, 'validation_error', 'customer_type');
+    }
+  });
+
   it('apply together', async () => {
     const match = { payment_status: 'paid', platform: 'popup', purchase_value_in_cents: 10 };
     await shop.add(match);

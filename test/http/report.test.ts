@@ -141,6 +141,32 @@ describe.each(servings)('reports and cohorts, %s,', (serving) => {
     ]);
   });
 
+  it('have a row for each coupon, of which totals count a purchase once', async () => {
+    const codes = [['VIP', 'FREE'], ['VIP'], [], null];
+    for (const [index, all] of codes.entries()) {
+      const coupons = all && JSON.stringify(all.map((code) => ({ id: '1', code })));
+      await shop.add({ coupons, purchase_value_in_cents: 10 ** index, currency: 'BRL' });
+    }
+    await shop.publish();
+    const path = 'report?group_by=coupon&measures=revenue_in_cents,customer_count';
+    const report = (await get(path)).json();
+    expect(report.totals).toStrictEqual({ revenue_in_cents: 1111, customer_count: 1 });
+    expect(report.rows).toStrictEqual([
+      { coupon: null, revenue_in_cents: 1100, customer_count: 1 },
+      { coupon: 'VIP', revenue_in_cents: 11, customer_count: 1 },
+      { coupon: 'FREE', revenue_in_cents: 1, customer_count: 1 },
+    ]);
+    const limited = (await get(`${path}&limit=1&order_by=coupon`)).json();
+    expect(limited.rows).toStrictEqual([report.rows[2]]);
+    expect(limited.totals).toStrictEqual(report.totals);
+    expect((await get(`${path}&coupon=FREE&format=csv`)).body.split('\r\n')).toEqual([
+      'coupon,revenue_in_cents,customer_count,currency,mixed_currencies',
+      'FREE,1,1,BRL,false',
+      'VIP,1,1,BRL,false',
+      '',
+    ]);
+  });
+
   it('order rows as asked, and say whether there are more', async () => {
     await store();
     const sources = async (query: string) => {

@@ -8,13 +8,13 @@ describe('the notes of a result say', () => {
   it.beforeAll(async ({ database }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
-    for (const [payment_status, created_at, utm_campaign, currency] of [
-      ['paid', '2026-01-10T12:00:00Z', 'summer', 'BRL'],
+    for (const [payment_status, created_at, utm_campaign, currency, coupons = null] of [
+      ['paid', '2026-01-10T12:00:00Z', 'summer', 'BRL', '[{"code":"VIP"},{"code":"FREE"}]'],
       ['paid', '2026-02-10T12:00:00Z', null, 'BRL'],
       ['abandoned', '2026-02-11T12:00:00Z', 'summer', 'JPY'],
     ] as const) {
       const customer_id = await addCustomer(database.pool, organizationId);
-      const values = { customer_id, payment_status, created_at, utm_campaign, currency };
+      const values = { customer_id, payment_status, created_at, utm_campaign, currency, coupons };
       await addPurchase(database.pool, organizationId, values);
     }
   });
@@ -57,6 +57,12 @@ describe('the notes of a result say', () => {
     ['that no purchase is listed', 'list_purchases', { utm_term: 'x' }, /No purchase matches/],
     ['that a period is not over', 'purchase_report', { group_by: ['month'] }, /month.*is not over/],
     ['that a period ends now', 'purchase_report', january, /ends at the instant of the data/],
+    [
+      'that rows of coupons do not add up',
+      'purchase_report',
+      { group_by: ['coupon'], measures: ['purchase_count'] },
+      /several coupons is in several rows.*coupon null means purchases without one/s,
+    ],
     [
       'that a bound cuts the last period',
       'purchase_report',

@@ -54,6 +54,19 @@ const calls = (): [string, Record<string, unknown>, string][] => [
     { ids: [idOf('customer'), 'cus_nobody'] },
     `/v1/customers?ids=${idOf('customer')},cus_nobody`,
   ],
+  [
+    'purchase_report',
+    { coupon: ['mine code', 'A,B'], group_by: ['coupon'] },
+    '/v1/purchases/report?status=paid&coupon=mine%20code&coupon=A,B&group_by=coupon',
+  ],
+  [
+    'list_purchases',
+    {
+      ...{ weekday: [1, 2, 3], hour_of_day: ['0'], timezone: 'America/Sao_Paulo' },
+      not: ['utm_source:google', 'utm_term:a,b'],
+    },
+    '/v1/purchases?status=paid&weekday=1,2,3&hour_of_day=0&timezone=America/Sao_Paulo&not=utm_source:google&not=utm_term:a,b',
+  ],
   ['list_purchases', { without: ['currency'] }, '/v1/purchases?status=paid&without=currency'],
   ['get_purchase', { purchase_id: idOf('purchase') }, `/v1/purchases/${idOf('purchase')}`],
   ['find_customers', { q: 'mine', limit: 2 }, '/v1/customers?q=mine&limit=2'],

@@ -63,6 +63,8 @@ describe.runIf(hasBrowser)('the page', () => {
     await add(bia, '2025-11-11T12:00:00Z', 500);
     const caio = { organization_id: organizationId, name: ' ', email: 'caio@example.com' };
     await add(await addRow(pool, 'customers', caio), '2026-01-12T12:00:00Z', 700);
+    const davi = { organization_id: organizationId, name: '', phone: '+55 11 98765-4321' };
+    await add(await addRow(pool, 'customers', davi), '2026-01-12T12:00:00Z', 400);
     await add(await addCustomer(pool, organizationId), '2026-01-12T12:00:00Z', 300);
     const { secret } = await addKey(pool, organizationId);
     await worker.syncAll();
@@ -70,12 +72,13 @@ describe.runIf(hasBrowser)('the page', () => {
     await enter(secret);
     const text = (selector: string) => page.locator(selector).allTextContents();
     expect(await text('#customer-types tbody tr')).toEqual([
-      'NewR$10.00new25%22',
-      'ReturningR$30.00new75%11',
+      'NewR$14.00new31.8%33',
+      'ReturningR$30.00new68.2%11',
     ]);
     expect(await text('#best-customers tbody tr')).toEqual([
       'Ana1R$30.00',
       'caio@example.com1R$7.00',
+      '+55 11 98765-43211R$4.00',
       expect.stringMatching(/^cus_\w+1R\$3\.00$/),
     ]);
     expect(await text('#cohorts tbody th')).toEqual(['Nov 2025', 'Jan 2026', 'All']);
@@ -121,5 +124,53 @@ describe.runIf(hasBrowser)('the page', () => {
     await page.locator('#ranking tbody tr').first().locator('td').last().click({ force: true });
     await loaded();
     expect(stateOf(page)).toMatchObject({ utm_source: 'google', utm_campaign: 'summer' });
+  });
+
+  it('ranks coupons, of which an order may have several, and filters by one and by none', {
+    tags: ['slow'],
+  }, async ({ open, database: { pool }, worker }) => {
+    const organizationId = await addOrganization(pool);
+    const customer_id = await addCustomer(pool, organizationId);
+    for (const [index, codes] of [['VIP', 'FREE'], ['VIP'], ['VIP'], [], []].entries()) {
+      await addPurchase(pool, organizationId, {
+        ...{ customer_id, created_at: '2026-01-10T12:00:00Z', payment_status: 'paid' },
+        ...{ currency: 'BRL', purchase_value_in_cents: 1000 + index },
+        coupons: JSON.stringify(codes.map((code) => ({ id: '1', code }))),
+      });
+    }
+    const { secret } = await addKey(pool, organizationId);
+    await worker.syncAll();
+    const { page, enter, loaded } = await open(paidJanuary);
+    await enter(secret);
+    const names = () => page.locator('#ranking tbody th').allTextContents();
+    const hint = page.locator('#ranking .hint');
+    expect(await hint.count()).toBe(0);
+    await page.locator('#dimension').selectOption('Coupon');
+    await loaded();
+    expect(await names()).toEqual(['VIP', 'No coupon', 'FREE']);
+    expect(await hint.textContent()).toMatch(/several coupons is in several rows/);
+    await page.getByTitle('Show only VIP').click();
+    await loaded();
+    expect(stateOf(page)).toMatchObject({ coupon: 'VIP' });
+    expect(await card(page, 'Orders').textContent()).toBe('3');
+    await page.goBack();
+    await loaded();
+    await page.getByTitle('Show only No coupon').click();
+    await loaded();
+    expect(stateOf(page)).toMatchObject({ without: 'coupon' });
+    expect(await card(page, 'Orders').textContent()).toBe('2');
+    await page.goBack();
+    await loaded();
+    await page.getByRole('button', { name: 'Add filter' }).click();
+    await page.getByLabel('Filter', { exact: true }).selectOption('Coupon');
+    await page.locator('#filter-suggestions option').first().waitFor({ state: 'attached' });
+    const offered = page.locator('#filter-suggestions option');
+    expect(await offered.evaluateAll((all) => all.map((one) => one.getAttribute('value')))).toEqual(
+      ['VIP', 'FREE'],
+    );
+    await page.getByRole('button', { name: 'Português' }).click();
+    await loaded();
+    expect(await names()).toContain('Sem cupom');
+    expect(await hint.textContent()).toMatch(/vários cupons está em várias linhas/);
   });
 });

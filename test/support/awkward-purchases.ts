@@ -50,11 +50,26 @@ export const awkwardAmounts = [
   -(2n ** 63n),
 ] as const;
 
+/** Codes that a coupon of some purchases has, in any form, and codes that none has. */
+export const awkwardCodes = [
+  ...['VERÃO10', 'FREE', 'verão10', '', '7', '12', '12.0', '1.5', '1.50', 'true', 'null'],
+  ...['123456789012345678901234567890', '"7"', '{"code": "FREE"}', 'a"b\\c\n', 'a, 12'],
+  'y'.repeat(4082),
+] as const;
+
 const coupons = fc.option(
   fc.constantFrom(
     '[]',
     '[{"id":"c1","code":"VERÃO10","value":10.50,"type":"percentage"}]',
     '[{"id":"c2","code":null,"value":1e3}, {"id":"c3"}]',
+    '[{"code":"VERÃO10"}, {"code":"FREE"}, {"code":"VERÃO10"}]',
+    '[{"code":7}, {"code":"7"}, {"code":12.0}, {"code":1.50}]',
+    '[{"code":123456789012345678901234567890}, {"code":"a, 12", "value":12345678901234567890}]',
+    '[{"code":""}, {"code":"a\\"b\\\\c\\n"}]',
+    JSON.stringify(Array(60).fill({ code: 'FREE', type: 'z'.repeat(60) })),
+    JSON.stringify([{ code: 'y'.repeat(4082) }]),
+    JSON.stringify([{ code: 'y'.repeat(4083) }]),
+    '[7, "FREE", null, ["FREE"], [{"code":"FREE"}], {"code":{"code":"FREE"}}, {"code":true}, {"code":["FREE"]}]',
   ),
   { nil: null, freq: 2 },
 );

@@ -1,12 +1,11 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { earliestInstant } from '../../domain/instant.ts';
-import { type Interval, intervalLengths, intervalMonths, isOfMonths } from '../../domain/period.ts';
+import { type Interval, intervalMonths, isOfMonths } from '../../domain/period.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import type { TimeBounds } from '../report/source.ts';
-import { offsetExpression } from '../zone-offsets.ts';
 import type { ClickHouse } from './client.ts';
 import type { LoadGeneration } from './generation.ts';
+import { localUnits } from './local-units.ts';
 import { currentLoadPurchases, hasChanges, inBase, inChanges } from './relations.ts';
 
 /** The key of a purchase's period, as SQL (domain/period.ts). */
@@ -26,20 +25,6 @@ export function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): S
   const month = sql`intDiv(5 * ${dayOfYear} + 2, 153)`;
   const months = sql`((${year} + ${era} * 400) * 12 + ${month} - 10)`;
   return sql`intDiv(${months}, ${raw(String(intervalMonths[interval]))})`;
-}
-
-/** The number of whole units of local time since 0001-01-01, as SQL. */
-export function localUnits(
-  offsets: readonly ZoneOffset[],
-  unit: Exclude<keyof typeof intervalLengths, 'month'>,
-): Sql {
-  const shift = offsetExpression(
-    offsets.length === 0
-      ? [{ offset: -earliestInstant, until: null }]
-      : offsets.map(({ offset, until }) => ({ offset: offset - earliestInstant, until })),
-    (instant) => sql`created_at < ${raw(String(instant))}`,
-  );
-  return sql`intDiv(created_at + ${shift}, ${raw(String(intervalLengths[unit]))})`;
 }
 
 /**

@@ -1,6 +1,8 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { filterConditions } from '../filter-conditions.ts';
+import { couponConditions } from './coupons.ts';
+import { localUnits } from './local-units.ts';
 import { table } from './schema.ts';
 
 /** The batches of a writer up to the tick `last`. */
@@ -24,7 +26,11 @@ export const listOfIds = (ids: Iterable<bigint>): Sql =>
 
 export const hasChanges = ({ writers }: GenerationRows): boolean => writers.length > 0;
 
-const conditions = filterConditions((instant) => sql`${instant}`);
+const conditions = filterConditions({
+  instant: (instant) => sql`${instant}`,
+  localUnits,
+  coupons: couponConditions,
+});
 
 export const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');

@@ -5,8 +5,10 @@ import { optionalAmounts } from '../../domain/purchase-report.ts';
 import { type PlainEngine, plainSource } from '../report/plain-source.ts';
 import { addsUp, type Dialect } from '../report/statement.ts';
 import type { ClickHouse } from './client.ts';
+import { withCoupons } from './coupons.ts';
 import type { LoadGeneration } from './generation.ts';
-import { localUnits, periodKey, readTimeBounds, readWideBounds } from './periods.ts';
+import { localUnits } from './local-units.ts';
+import { periodKey, readTimeBounds, readWideBounds } from './periods.ts';
 import { changesOf, currentLoadPurchases, hasChanges, loadOf, matching } from './relations.ts';
 
 const dialect: Dialect = {
@@ -35,6 +37,7 @@ export const clickHouseSource = (
     localUnits,
     matching,
     parts: (read) => partsOf(generation, read),
+    withCoupons,
     currencies: (count) => currencies(generation, count),
   });
 
@@ -68,6 +71,7 @@ const columns = raw(
     'customer_id',
     'created_at',
     'purchase_value_in_cents',
+    'coupons',
     ...purchaseLabels,
     ...optionalAmounts,
   ].join(', '),

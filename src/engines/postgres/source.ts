@@ -1,6 +1,5 @@
 import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { earliestInstant, formatInstant } from '../../domain/instant.ts';
 import { type Interval, intervalLengths, intervalMonths, isOfMonths } from '../../domain/period.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
@@ -9,7 +8,9 @@ import { plainSource } from '../report/plain-source.ts';
 import type { ReportRows, TimeBounds } from '../report/source.ts';
 import type { Dialect } from '../report/statement.ts';
 import { offsetExpression } from '../zone-offsets.ts';
+import { withCoupons } from './coupons.ts';
 import { purchasesMatching } from './filters.ts';
+import { isBefore, localUnits } from './local-units.ts';
 
 const dialect: Dialect = {
   customer: 'customer_id',
@@ -41,6 +42,7 @@ export const postgresSource = (connection: pg.ClientBase, organizationId: bigint
         isFirst: raw('is_first'),
       },
     ],
+    withCoupons,
     currencies: () => undefined,
   });
 };
@@ -84,12 +86,3 @@ function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
   }
   return localUnits(offsets, intervalLengths[interval]);
 }
-
-/** The number of whole units (microseconds) of local time since 0001-01-01, as SQL. */
-function localUnits(offsets: readonly ZoneOffset[], unit: bigint): Sql {
-  const offset = offsetExpression(offsets, isBefore);
-  return sql`((${raw(microsecondsOf('created_at'))} + ${offset} - ${raw(`(${earliestInstant})`)})
-    / ${raw(String(unit))})::integer`;
-}
-
-const isBefore = (instant: bigint): Sql => sql`created_at < ${formatInstant(instant)}::timestamptz`;

@@ -2,14 +2,14 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { intervalMonths } from '../../domain/period.ts';
 import type { PeriodRows, RowShift } from '../../domain/period-rows.ts';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
-import { labelOfDimension } from '../../domain/purchase-query.ts';
+import { labelOfDimension, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import {
   isPeriodDimension,
   type PeriodDimension,
   type ReportDimension,
 } from '../../domain/purchase-report.ts';
 import type { SideQuery } from './source.ts';
-import type { Dialect, DimensionSql } from './statement.ts';
+import type { Dialect, DimensionSql, Part } from './statement.ts';
 
 /** The dimensions of one engine's purchases. */
 export type DimensionSource<Dimension extends DimensionSql = DimensionSql> = {
@@ -18,6 +18,8 @@ export type DimensionSource<Dimension extends DimensionSql = DimensionSql> = {
   /** The whole days or hours of local time since 0001-01-01 of a purchase, as SQL. */
   localUnits(unit: 'day' | 'hour'): Promise<Sql>;
   label(label: PurchaseLabel): Dimension;
+  /** The code of a coupon. A purchase has a row for each of its codes. */
+  coupon(): Dimension;
   readonly customer: Dimension;
   readonly quotient: Dialect['quotient'];
 };
@@ -36,6 +38,8 @@ export async function dimensionOf<Dimension extends DimensionSql>(
       return { key: sql`(${await source.localUnits('hour')} % 24)` };
     case 'customer_type':
       return { key: 'isFirst', match: (key) => sql`(case when ${key} then 0 else 1 end)` };
+    case 'coupon':
+      return source.coupon();
     case 'customer':
       return { ...source.customer, isCustomer: true };
     default:
@@ -70,11 +74,23 @@ function rowSql(key: Sql, shifts: readonly RowShift[]): Sql {
   return sql`case when ${key} < ${until} then ${rowSql(key, before)} else ${rowSql(key, after)} end`;
 }
 
+/** The purchases of a part that are of the type that the filters select. */
+export function ofCustomerType(part: Part, { customerType }: PurchaseFilters): Part {
+  if (customerType === undefined) return part;
+  const isFirst = part.isFirst ?? sql`false`;
+  const isOfType = customerType === 'new' ? isFirst : sql`not ${isFirst}`;
+  // It counts customers of all types.
+  const { allCustomers: _, ...others } = part;
+  return { ...others, condition: sql`${part.condition} and ${isOfType}` };
+}
+
 /** Whether a side's parts must tell first purchases. */
 export const needsFirsts = ({
+  filters,
   sums,
   dimensions,
-}: Pick<SideQuery, 'sums' | 'dimensions'>): boolean =>
+}: Pick<SideQuery, 'filters' | 'sums' | 'dimensions'>): boolean =>
+  filters.customerType !== undefined ||
   sums.includes('new_customer_count') ||
   sums.includes('returning_customer_count') ||
   dimensions.includes('customer_type');

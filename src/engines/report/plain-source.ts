@@ -2,6 +2,7 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import {
   type Interval,
   type PeriodCalendar,
+  type PeriodRange,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
@@ -14,7 +15,7 @@ import type { Currencies, PurchaseCohortsQuery } from '../../domain/purchase-rep
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { isAnyOfTexts } from '../filter-conditions.ts';
 import type { CohortSource } from './cohorts.ts';
-import { type DimensionSource, dimensionOf, needsFirsts } from './dimensions.ts';
+import { type DimensionSource, dimensionOf, needsFirsts, ofCustomerType } from './dimensions.ts';
 import type { ReportRows, ReportSource, SideQuery, TimeBounds } from './source.ts';
 import {
   type Dialect,
@@ -22,6 +23,7 @@ import {
   type Part,
   readsStatement,
   type SumName,
+  sumsOf,
 } from './statement.ts';
 
 /** An engine whose purchases have columns named as in Postgres, with the texts of labels. */
@@ -43,6 +45,8 @@ export type PlainEngine = {
     readonly sums: readonly SumName[];
     readonly firsts: boolean;
   }): readonly Part[];
+  /** Adds the codes of coupons, as `coupon`: a row for each code of a purchase, or one without a code. */
+  withCoupons(purchases: Sql): Sql;
   /** The currencies of any `count` purchases, if they need not be read. */
   currencies(count: bigint): Currencies | undefined;
 };
@@ -50,37 +54,69 @@ export type PlainEngine = {
 /** Reads reports and cohorts: one version, if the engine's statements see one. */
 export function plainSource(engine: PlainEngine): ReportSource & CohortSource {
   const { dialect, query, wideBounds, timeBounds } = engine;
-  return {
+  const source: ReportSource & CohortSource = {
     dialect,
     query,
     bounds: wideBounds,
     async range(calendar, filters) {
+      if (filters.customerType !== undefined) return rangeOfRows(source, calendar, filters);
       const bounds = await timeBounds(filters);
       if (bounds === null) return null;
       const { first, last } = bounds;
       return { first: await periodKeyAt(calendar, first), last: await periodKeyAt(calendar, last) };
     },
-    hasFewGroups: () => false,
-    requireFewGroups: () => {},
+    hasFewGroups: async () => false,
+    requireFewGroups: async () => {},
     async side(side) {
       const { filters, dimensions, sums, only } = side;
       const source = dimensionsOf(engine, side);
-      const read: DimensionSql[] = [];
-      for (const dimension of dimensions) read.push(await dimensionOf(source, dimension, side));
-      const parts = engine.parts({ filters, sums, firsts: needsFirsts(side) });
-      if (only === undefined) return { dimensions: read, parts };
+      const keys: DimensionSql[] = [];
+      for (const dimension of dimensions) keys.push(await dimensionOf(source, dimension, side));
+      const all = engine.parts({ filters, sums, firsts: needsFirsts(side) });
+      const read = all.map((part) => ofCustomerType(part, filters));
+      const parts = dimensions.includes('coupon')
+        ? read.map((part) => withCoupons(engine, part))
+        : read;
+      if (only === undefined) return { dimensions: keys, parts };
       const isWanted = isAnyOfTexts(labelOfDimension(dimensions[0] as LabelDimension), only);
       const narrow = (part: Part) => ({
         ...part,
         condition: sql`${part.condition} and ${isWanted}`,
       });
-      return { dimensions: read, parts: parts.map(narrow) };
+      return { dimensions: keys, parts: parts.map(narrow) };
     },
     currencies: async (count) => engine.currencies(count),
     readAll: (reads) => query(readsStatement(dialect, reads)),
     purchases: (cohorts) => cohortPurchases(engine, cohorts),
   };
+  return source;
 }
+
+/** The first and the last period that the rows of a report by period have. */
+async function rangeOfRows(
+  source: ReportSource,
+  calendar: PeriodCalendar,
+  filters: PurchaseFilters,
+): Promise<PeriodRange | null> {
+  const sums = sumsOf([]);
+  const dimensions = [calendar.interval];
+  const side = await source.side({ ...calendar, filters, dimensions, sums, periodRows: null });
+  const statement = readsStatement(source.dialect, [{ side, sums }]);
+  const [row = []] = await source.query(
+    sql`select min(d0), max(d0), count(*) from (${statement}) as periods`,
+  );
+  const [first, last, count] = row.map(Number);
+  return count ? { first: first as number, last: last as number } : null;
+}
+
+/** Of the matching purchases alone: finding codes takes longer than filters. */
+const withCoupons = (engine: PlainEngine, part: Part): Part => ({
+  ...part,
+  purchases: sql`(
+    ${engine.withCoupons(sql`select * from ${part.purchases} where ${part.condition}`)}
+  ) as purchase`,
+  condition: raw('true'),
+});
 
 async function cohortPurchases(
   engine: PlainEngine,
@@ -114,6 +150,7 @@ function dimensionsOf(
     localUnits: async (unit) => localUnits(await offsetsOf({ interval: 'day', timeZone }), unit),
     label,
     quotient: dialect.quotient,
+    coupon: () => label('coupon'),
     customer: { key: raw('customer_id') },
   };
 }

@@ -110,15 +110,16 @@ async function readReport(reading: Reading): Promise<Result> {
   const hasRows = groupBy.length > 0 && (periods !== null || !groupBy.some(isPeriodDimension));
   const areAllRead =
     hasRows &&
-    ((everyPeriod && groupBy.length === 1) ||
-      sides.every((filters) => source.hasFewGroups(groupBy, filters)));
-  if (query.mayHaveManyGroups !== true) {
-    for (const filters of sides) source.requireFewGroups({ filters, dimensions: groupBy, sums });
-  }
-  const follows = (name: SumName) => areAllRead && addsUp(name) && sums.includes(name);
+    ((everyPeriod && groupBy.length === 1) || (await source.hasFewGroups(groupBy, sides)));
+  const mayRefuse = query.mayHaveManyGroups !== true;
+  if (mayRefuse) await source.requireFewGroups({ dimensions: groupBy, sums }, sides);
+  // A purchase with several coupons is in several groups.
+  const addUp = areAllRead && !groupBy.includes('coupon');
+  const follows = (name: SumName) => addUp && addsUp(name) && sums.includes(name);
   const others = totalSums.filter((name) => !follows(name));
   // Those of all purchases in a range usually follow from their number.
-  const areCurrenciesRead = !isOfAnyTime(query.filters) && source.hasFewGroups(['currency'], {});
+  const areCurrenciesRead =
+    !isOfAnyTime(query.filters) && (await source.hasFewGroups(['currency'], [{}]));
   const ofAll = async (names: readonly SumName[]) =>
     names.length > 0 ? await readsOf(reading, [], names) : [];
   const lists = [
@@ -133,7 +134,7 @@ async function readReport(reading: Reading): Promise<Result> {
     lists,
   );
   const totals = sides.map((_, side) => ({
-    ...(areAllRead ? sumOfGroups(all, side) : {}),
+    ...(addUp ? sumOfGroups(all, side) : {}),
     ...total?.sides[side],
     ...customers?.sides[side],
   }));

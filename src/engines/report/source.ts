@@ -29,9 +29,15 @@ export type ReportSource = {
   /** The first and the last period with matching purchases. */
   range(calendar: PeriodCalendar, filters: PurchaseFilters): Promise<PeriodRange | null>;
   /** Whether the groups of these dimensions are so few that all are read, and put in order in JavaScript. */
-  hasFewGroups(dimensions: readonly ReportDimension[], filters: PurchaseFilters): boolean;
-  /** Throws TooManyGroupsError if a report could have too many groups in memory. */
-  requireFewGroups(query: Pick<SideQuery, 'filters' | 'dimensions' | 'sums'>): void;
+  hasFewGroups(
+    dimensions: readonly ReportDimension[],
+    sides: readonly PurchaseFilters[],
+  ): Promise<boolean>;
+  /** Rejects with TooManyGroupsError if a report could have too many groups in memory. */
+  requireFewGroups(
+    query: Pick<SideQuery, 'dimensions' | 'sums'>,
+    sides: readonly PurchaseFilters[],
+  ): Promise<void>;
   side(query: SideQuery): Promise<Side>;
   /** The currencies of any `count` purchases, if they need not be read. */
   currencies(count: bigint): Promise<Currencies | undefined>;

@@ -1,5 +1,5 @@
+import { writeExactly } from '../../domain/exact-numbers.ts';
 import { parseInstant } from '../../domain/instant.ts';
-import { writeExactly } from '../response/exact-numbers.ts';
 
 /** The kinds of columns that formats distinguish. */
 export type TableColumnKind =

@@ -2,7 +2,7 @@ import { trackingLabels } from '../../domain/purchase.ts';
 import { pitfalls, questions } from './questions.ts';
 
 const describeLabel = (name: string): string =>
-  'Exact texts. A purchase has any of them. Upper and lower case differ. Several texts are several parameters ' +
+  'Exact. A purchase has any of these texts. Upper and lower case differ. Several texts are several parameters ' +
   `(an addition), such as \`${name}=a&${name}=b\`, and a comma is part of a text. The text \`null\` is no missing value: for ` +
   `purchases without one, send \`without=${name}\`. On lists, an addition.`;
 
@@ -45,7 +45,15 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   currency:
     'Codes such as `BRL`. A purchase has any of them. Codes of ISO 4217 are found in any case. Several are several parameters: `currency=BRL&currency=USD`. Another text is compared exactly, and refused if no purchase has it. An addition.',
   without:
-    'Purchases without these labels. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. An addition.',
+    'No value of these. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. `coupon` finds purchases without the code of a coupon. An addition.',
+  coupon:
+    'Codes of coupons. A purchase has any of them. Upper and lower case differ. Several codes are several parameters: `coupon=a&coupon=b`. Purchases without one are found by `without=coupon`. An addition.',
+  not: 'Without this value, such as `utm_source:google`. A value is a name of `without`, a colon and an exact text. Purchases without a source match too. Several values are several parameters, of which a purchase has none: `not=utm_source:google&not=utm_campaign:test`. An addition.',
+  customer_type:
+    'First purchases, or others. A first one is that of a customer with the statuses of `status`, whatever other filters are: `returning` has later purchases. Reports, statistics and time series have it. An addition.',
+  weekday: '1 (Monday) to 7, in `timezone`. Several have commas between them. An addition.',
+  hour_of_day:
+    '0 to 23, in `timezone`. Several have commas between them: `9,10` is from 09:00 until 10:59. An addition.',
   ...Object.fromEntries(trackingLabels.map((name) => [name, describeLabel(name)])),
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. The group `null` has the purchases without a value. `status` is the payment status, `day` the day in `timezone`.',
@@ -54,23 +62,24 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   interval:
     'The length of the periods. They begin with those of `timezone`, so the first and the last one may be cut by a bound or the present. `auto` chooses the shortest one with at most 300 periods. An addition.',
   timezone:
-    'The time zone of periods, such as `America/Sao_Paulo`. It is an IANA name. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this alone. Before 1900 and after 2099, days are in UTC. An addition.',
+    'The zone of local times, such as `America/Sao_Paulo`. It is the IANA name of that of periods, `weekday` and `hour_of_day`. It has daylight saving time, no effect on `created_since` and `created_until`, and none on other statistics. With `format=csv_excel`, instants are local time of it, such as `2026-01-31 11:05:09`, if it is given; lists and exports have it for this and for the two filters alone. Before 1900 and after 2099, days are in UTC. An addition.',
   week_start: 'The first day of weeks. Without it, Monday. An addition.',
   measures:
-    'Sums and counts; `repeat_customer_count` counts customers with at least two purchases in the row, and `median_value_in_cents` and `p90_value_in_cents` are the smallest value that at least half, or nine tenths, of the purchases do not exceed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
+    'Sums and counts: `repeat_customer_count` of customers with at least two purchases in the row; `median_value_in_cents` and `p90_value_in_cents` are the smallest value that half and nine tenths of the purchases do not exceed. Several have commas between them. `customer_count` counts distinct customers of a row: rows do not add up. `new_customer_count` counts customers whose first purchase is in the row, and `returning_customer_count` those with a later one in it. `revenue_in_cents` is the sum of `purchase_value_in_cents`; the other amounts leave out purchases without a value. An addition.',
   order_by:
-    'A measure or dimension, with `-` before it for descending. Without it, the period ascending, or the first measure descending. An addition.',
+    'A measure or dimension; `-` before it is descending. Without it, the period ascending, or the first measure descending. An addition.',
   periods:
     'How many periods each cohort has. That of the first purchase is the first of them. An addition.',
   compare_to:
     'Adds figures of an earlier period; needs `created_since`. `previous_period` is the time before, `previous_month` and `previous_year` the same local dates (not by week), `previous_year_weekdays` 364 days earlier. Without `created_until`, the period ends at the instant of the data. An addition.',
   expand:
-    'Adds `customer_name` and `customer_email` to rows of `group_by=customer`. They are those of now, `null` without one. An addition.',
+    'Adds name, email and phone to rows of `group_by=customer`. They are `customer_name`, `customer_email` and `customer_phone`, those of now, `null` without one. An addition.',
   is_subscribed: 'Subscribed or not. Without it, both.',
   ids: 'Customers with these ids. Up to 100, with commas between them. An addition.',
-  total_orders_min: 'At least so many paid purchases, of all time and currencies. An addition.',
+  total_orders_min:
+    'At least so many paid purchases. They are those of all time and currencies. An addition.',
   total_orders_max:
-    'At most so many paid purchases, of all time and currencies. `0` finds customers who never bought. An addition.',
+    'At most so many paid purchases. They are those of all time and currencies. `0` finds customers who never bought. An addition.',
   total_spent_min_in_cents: `At least this \`total_spent_in_cents\`. ${ofTotalSpent}`,
   total_spent_max_in_cents: `At most this \`total_spent_in_cents\`. ${ofTotalSpent}`,
   first_purchase_since: `First paid purchase at or after this instant. ${ofPaidPurchases}`,
@@ -79,7 +88,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   last_purchase_until: `Last paid purchase at or before this instant: none since. ${ofPaidPurchases}`,
   email: 'Exactly this address, case-insensitive. Parts of an address are found by `q`.',
   phone:
-    'Digits of the number, or a part of them. Only digits are compared. A country code or a trunk zero may be missing on either side.',
+    'Digits of the number or a part. Only digits are compared. A country code or a trunk zero may be missing on either side.',
   order_number:
     'Exactly this number, with or without `#` before it. Upper and lower case differ. An addition.',
   format:
@@ -126,6 +135,11 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'last_purchase_until',
   'currency',
   'without',
+  'coupon',
+  'not',
+  'weekday',
+  'hour_of_day',
+  'customer_type',
 ]);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {
@@ -167,7 +181,7 @@ ${pitfalls.map((rule) => `- ${rule}`).join('\n')}
   \`X-Next-Cursor\`, go on where the page ended, also if its last item changes or is deleted.
 - **Parameters** that are unknown, empty or malformed are refused with \`422\`
   and named in \`error.param\`: a typing error never changes a total. So are repeated ones,
-  except \`currency\` and \`utm_…\`, which then find purchases with any of up to 50 texts. An invalid cursor in
+  except \`currency\`, \`coupon\` and \`utm_…\`, which then find purchases with any of up to 50 texts, and \`not\`. An invalid cursor in
   \`starting_after\`, and a query string that cannot be decoded, are refused with \`400\`.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
   it as \`If-None-Match\`, and an unchanged response is \`304\` without a body.

@@ -47,6 +47,7 @@ const examples: Readonly<Record<string, unknown>> = {
   key: 'black-friday',
   group_by: 'utm_campaign',
   'PurchaseReport.group_by': ['month', 'utm_source'],
+  coupon: 'VERAO10',
   utm_source: 'instagram',
   utm_medium: 'cpc',
   utm_campaign: 'black-friday',

@@ -18,6 +18,9 @@ export const formatParameters = <const Names extends readonly [string, ...string
   timezone: zoneName().optional(),
 });
 
+/** Filters that are of local time. */
+const localTimes = ['weekday', 'hour_of_day'];
+
 const optionNames = [...Object.keys(spreadsheetOptions), 'timezone'];
 
 /**
@@ -33,7 +36,8 @@ export function readSpreadsheetOptions(
   if (parsed.format === 'csv_excel') {
     return Object.fromEntries(names.map((name) => [name, parsed[name]]));
   }
-  const param = names.find((name) => name !== 'timezone' || !hasTimeZone(schema));
+  const isLocal = hasTimeZone(schema) || localTimes.some((name) => name in given);
+  const param = names.find((name) => name !== 'timezone' || !isLocal);
   if (param === undefined) return undefined;
   const message = `${param} is an option of format=csv_excel: add format=csv_excel, or leave ${param} out.`;
   throw new ApiError('validation_error', message, { param });
@@ -46,7 +50,9 @@ export function jsonParameters(schema: z.ZodType): z.ZodObject {
   return z.strictObject(
     Object.fromEntries(
       Object.entries(shape).filter(
-        ([name]) => !others.includes(name) || (name === 'timezone' && hasTimeZone(schema)),
+        ([name]) =>
+          !others.includes(name) ||
+          (name === 'timezone' && (hasTimeZone(schema) || 'weekday' in shape)),
       ),
     ),
   );

@@ -96,7 +96,10 @@ export function oneOf<const Values extends readonly [string, ...string[]]>(value
 }
 
 /** Parameters with commas between their values, for clients that send JSON instead of a URL; `names` of a closed set. */
-export const commaLists = z.registry<{ names?: readonly string[]; max?: number }>();
+export const commaLists = z.registry<{
+  names?: readonly string[] | undefined;
+  max?: number;
+}>();
 
 /**
  * Names of a closed set with commas between them, without repetition; in the order of the set, so that
@@ -119,6 +122,13 @@ export function namesOf<const Names extends readonly string[]>(names: Names, all
       pattern: `^(${all === undefined ? '' : `${all}|`}${one}(,${one})*)$`,
     })
     .register(commaLists, { names: all === undefined ? names : [all, ...names] });
+}
+
+/** Whole numbers of a range with commas between them, without repetition, ascending. */
+export function numbersOf(first: number, last: number) {
+  const all = Array.from({ length: last - first + 1 }, (_, index) => String(first + index));
+  const numbers = namesOf(all).transform((texts) => texts?.map(Number));
+  return numbers.meta(namesOf(all).meta() ?? {}).register(commaLists, { names: undefined });
 }
 
 /** Up to `max` names of a closed set with commas between them, in the order of the request. */

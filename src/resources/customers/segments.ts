@@ -36,7 +36,7 @@ export const segments: ResourceRoutes = (services) => [
     url,
     summary: 'Segments, newest first',
     description:
-      'Groups of customers. `customer_count` is stored, and may differ from the number of ' +
+      '`customer_count` is stored, and may differ from the number of ' +
       'customers that the list of a segment has.',
     path: z.strictObject({}),
     query: z.strictObject({

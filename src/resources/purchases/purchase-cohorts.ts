@@ -105,9 +105,9 @@ export const purchaseCohorts: ResourceRoutes = () => [
     url: '/purchases/cohorts',
     summary: 'Customers by the period of their first purchase, and what they bought since',
     description:
-      'Whether customers come back. Filters other than `status` select first purchases only. ' +
-      'Retention is the `customer_count` of a period divided by that of its cohort. Periods with ' +
-      '`is_complete: false` are not over. Customers of periods do not add up, because one may buy in several. ' +
+      'Filters other than `status` select first purchases only. ' +
+      'Retention is `customer_count` of a period by that of its cohort. Periods with ' +
+      '`is_complete: false` are not over. Customers of periods do not add up. ' +
       'A period of `totals` counts the cohorts for which it is over.',
     isAddition: true,
     path: z.strictObject({}),

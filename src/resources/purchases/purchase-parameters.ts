@@ -3,10 +3,12 @@ import { currencyCode } from '../../domain/currency.ts';
 import { intervals, weekStarts } from '../../domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../domain/purchase.ts';
 import {
+  customerTypes,
   groupLimits,
   labelDimensions,
   maxTextLength,
   maxTexts,
+  optionalDimensions,
   seriesDimensions,
   statsDimensions,
 } from '../../domain/purchase-query.ts';
@@ -28,6 +30,7 @@ import {
   instant,
   integer,
   namesOf,
+  numbersOf,
   oneOf,
   orderedNamesOf,
   pageParameters,
@@ -35,6 +38,7 @@ import {
   text,
   timeZone,
 } from '../../http/request/parameters.ts';
+import { excludedValue } from './excluded-values.ts';
 
 const label = text({ min: 1, max: maxTextLength });
 const labels = severalOf(label, maxTexts).optional();
@@ -58,10 +62,16 @@ const commonFilters = {
   min_value_in_cents: cents().optional(),
   max_value_in_cents: cents().optional(),
   currency: severalOf(currency, maxTexts).optional(),
-  without: namesOf(labelDimensions).optional(),
+  without: namesOf(optionalDimensions).optional(),
   ...tracking,
+  coupon: labels,
+  not: severalOf(excludedValue, maxTexts).optional(),
+  weekday: numbersOf(1, 7).optional(),
+  hour_of_day: numbersOf(0, 23).optional(),
 };
 const filters = { customer_id: id('customer').optional(), ...commonFilters };
+/** An addition: of statistics and reports, which tell first purchases. */
+const ofReports = { ...filters, customer_type: oneOf(customerTypes).optional() };
 
 const page = pageParameters('purchase');
 
@@ -80,7 +90,7 @@ export const purchaseExportParameters = z.strictObject({
 });
 /** Section 4.4. */
 export const purchaseStatsParameters = z.strictObject({
-  ...filters,
+  ...ofReports,
   group_by: oneOf(statsDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
@@ -90,7 +100,7 @@ export const purchaseStatsParameters = z.strictObject({
 /** An addition: the parameters of statistics, by period. */
 export const purchaseTimeSeriesParameters = z.strictObject({
   interval: oneOf([...intervals, 'auto']),
-  ...filters,
+  ...ofReports,
   group_by: oneOf(seriesDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
@@ -101,11 +111,11 @@ export const purchaseTimeSeriesParameters = z.strictObject({
 /** An addition: several measures by several dimensions. */
 export const purchaseReportParameters = z.strictObject({
   measures: orderedNamesOf(reportMeasures).optional(),
-  ...filters,
+  ...ofReports,
   group_by: orderedNamesOf(reportDimensions, maxReportDimensions)
     .optional()
     .describe(
-      'Dimensions, at most one a period such as `month`. Up to three. Without it, there are totals alone. Several have commas between them. A row with `null` has the purchases without a value. `customer_type` is `new` for the first purchase of a customer with the statuses of `status`, and `returning` for others. `weekday` is 1 (Monday) to 7.',
+      'Dimensions, at most one a period such as `month`. Up to three. Without it, there are totals alone. Several have commas between them. A row with `null` has the purchases without a value. A purchase is in the row of each `coupon` that it has. `customer_type` is `new` for the first purchase of a customer with the statuses of `status`, and `returning` for others. `weekday` is 1 (Monday) to 7.',
     ),
   order_by: reportOrder().optional(),
   limit: integer(reportLimits).describe(

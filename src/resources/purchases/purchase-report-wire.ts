@@ -63,6 +63,7 @@ const dimensionSchema = (name: ReportDimension): z.ZodType => {
 const customerFields = {
   customer_name: z.string().nullable().optional(),
   customer_email: z.string().nullable().optional(),
+  customer_phone: z.string().nullable().optional(),
 };
 
 const periodSchema = z.object({
@@ -96,7 +97,9 @@ export const reportSchema = named(
         compared: measures.optional(),
       }),
     ),
-    rows_truncated: z.boolean(),
+    rows_truncated: z
+      .boolean()
+      .meta({ description: 'Whether there are more rows, which `totals` cover too.' }),
   }),
 );
 
@@ -167,10 +170,8 @@ function dimensionColumn(name: ReportDimension): TableColumn {
 }
 
 /** Names of customers by id, as far as they are known. */
-export type CustomerNames = ReadonlyMap<
-  bigint,
-  { readonly name: string | null; readonly email: string | null }
->;
+export type CustomerNames = ReadonlyMap<bigint, CustomerName>;
+export type CustomerName = Readonly<Record<'name' | 'email' | 'phone', string | null>>;
 
 type ShownRow = Record<string, unknown>;
 
@@ -230,9 +231,10 @@ function dimensionOf(
 }
 
 function addNames(row: ShownRow, customers: CustomerNames, id: bigint): void {
-  const { name = null, email = null } = customers.get(id) ?? {};
+  const { name = null, email = null, phone = null } = customers.get(id) ?? {};
   row.customer_name = name;
   row.customer_email = email;
+  row.customer_phone = phone;
 }
 
 async function periodOf({ since, until }: ReportPeriod, timeZone: string | undefined) {

@@ -19,6 +19,7 @@ import { queryPostgres } from '../record/record-routes.ts';
 import { readFilters } from './purchase-filters.ts';
 import { purchaseReportParameters } from './purchase-parameters.ts';
 import {
+  type CustomerName,
   type CustomerNames,
   reportResponse,
   reportSchema,
@@ -32,8 +33,7 @@ export const purchaseReport: ResourceRoutes = (services) => [
     summary: 'Several measures by up to three dimensions, compared with an earlier period',
     description:
       'For sales: revenue, orders, new and returning customers, by campaign, customer or month. ' +
-      'Customers of rows do not add up; `totals` has their number. If `rows_truncated` is true, ' +
-      '`totals` cover more rows. If `mixed_currencies` is true, amounts have no unit.',
+      'Customers of rows do not add up; `totals` has their number.',
     isAddition: true,
     path: z.strictObject({}),
     query: purchaseReportParameters,
@@ -146,8 +146,8 @@ async function customersOf(
   const ids = [...new Set(rows.map(({ keys }) => String(keys[index])))];
   if (ids.length === 0) return new Map();
   const found = await queryPostgres(services, request, (connection) =>
-    connection.query<{ id: bigint; name: string | null; email: string | null }>(sql`
-      select id, name, nullif(email, '') as email
+    connection.query<CustomerName & { id: bigint }>(sql`
+      select id, name, nullif(email, '') as email, nullif(phone, '') as phone
       from customers
       where organization_id = ${request.organizationId} and id = any(${ids}::bigint[])`),
   );

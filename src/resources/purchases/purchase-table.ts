@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
+import { writeExactly } from '../../domain/exact-numbers.ts';
 import { encodeId } from '../../domain/public-id.ts';
 import { type Purchase, type PurchaseColumnKind, purchaseColumns } from '../../domain/purchase.ts';
 import type { Table, TableBatch, TableColumnKind } from '../../http/formats/table.ts';
-import { writeExactly } from '../../http/response/exact-numbers.ts';
 import { serializeCoupons } from './purchase-wire.ts';
 
 const kinds: Readonly<Record<PurchaseColumnKind, TableColumnKind>> = {

@@ -33,7 +33,8 @@ export function addUp(answer: unknown): void {
     );
   }
   if (given.object === 'purchase_report' && given.group_by.length > 0 && !given.rows_truncated) {
-    expectSums(given.rows, given.totals);
+    // A purchase has a row for each of its coupons.
+    if (!given.group_by.includes('coupon')) expectSums(given.rows, given.totals);
   }
 }
 

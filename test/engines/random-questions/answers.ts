@@ -77,7 +77,7 @@ function textsOf(given: Parameters): Pick<Asked, 'parameters' | 'texts'> {
   const parameters: Record<string, string> = {};
   const texts: Record<string, readonly string[]> = {};
   for (const [name, value] of Object.entries(given)) {
-    if (name.startsWith('utm_') || name === 'currency') texts[name] = [value].flat();
+    if (/^(utm_.*|currency|coupon|not)$/.test(name)) texts[name] = [value].flat();
     else parameters[name] = String(value);
   }
   return { parameters, texts };

@@ -2,6 +2,7 @@ import { intervals, weekStarts } from '../../../src/domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../src/domain/purchase.ts';
 import {
   labelDimensions,
+  optionalDimensions,
   seriesDimensions,
   statsDimensions,
 } from '../../../src/domain/purchase-query.ts';
@@ -38,7 +39,11 @@ const filters: readonly Filters[] = [
     ...each('min_value_in_cents', cents),
     ...each('max_value_in_cents', cents),
     ...each('currency', ['BRL', 'jpy', ['BRL', 'USD']]),
-    ...each('without', [...labelDimensions, 'currency,utm_term']),
+    ...each('without', [...optionalDimensions, 'currency,utm_term']),
+    ...each('coupon', ['FREE', ['FREE', 'VERÃO10']]),
+    ...each('not', ['utm_source:google', ['status:paid', 'coupon:FREE']]),
+    ...each('weekday', ['1', '3,7']),
+    ...each('hour_of_day', ['0', '12,13,23']),
     ...each('utm_source', [...texts, texts.slice(0, 3)]),
     ...trackingLabels.flatMap((name) => each(name, texts.slice(0, 1))),
   ].map((parameters) => ({ parameters })),
@@ -96,6 +101,7 @@ const aggregates = [
 
 const burst: Burst = {
   count: 300,
+  coupons: 'few',
   from: after(-30),
   minutes: 60 * 24 * 60,
   customers: 20,

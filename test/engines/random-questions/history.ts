@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type Burst, burst, currenciesOf, customerCount } from './shop.ts';
+import { type Burst, burst, couponsOf, currenciesOf, customerCount } from './shop.ts';
 
 /** Which purchases a step changes: by their place in the order of a list, or of one customer. */
 export type Selection =
@@ -15,6 +15,7 @@ export type Change = {
   readonly cents?: number;
   readonly currency?: string | null;
   readonly source?: string | null;
+  readonly coupons?: object | null;
   readonly customer?: number;
   readonly quarters?: number;
   readonly micros?: number;
@@ -48,6 +49,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
         cents: fc.constantFrom(0, 1, 100, 12_345),
         currency: fc.constantFrom(...new Set(Object.values(currenciesOf).flat())),
         source: fc.constantFrom('google', 'new', null),
+        coupons: fc.constantFrom<object | null>(...couponsOf.few),
         customer: fc.nat({ max: customerCount - 1 }),
         quarters,
         micros: fc.constantFrom(1, -1),
@@ -125,6 +127,10 @@ export function assignmentsOf(
   }
   if (change.currency !== undefined) assignments.push(`currency = ${parameter(change.currency)}`);
   if (change.source !== undefined) assignments.push(`utm_source = ${parameter(change.source)}`);
+  if (change.coupons !== undefined) {
+    const stored = change.coupons === null ? null : JSON.stringify(change.coupons);
+    assignments.push(`coupons = ${parameter(stored)}`);
+  }
   if (change.customer !== undefined) {
     assignments.push(`customer_id = ${parameter(customers[change.customer])}`);
   }

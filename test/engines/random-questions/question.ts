@@ -3,6 +3,7 @@ import { intervals, weekStarts } from '../../../src/domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../src/domain/purchase.ts';
 import {
   labelDimensions,
+  optionalDimensions,
   seriesDimensions,
   statsDimensions,
 } from '../../../src/domain/purchase-query.ts';
@@ -93,6 +94,17 @@ const list = (values: readonly string[], maxLength = values.length) =>
 const several = (text: fc.Arbitrary<string>) =>
   fc.oneof(text, fc.uniqueArray(text, { minLength: 1, maxLength: 10 }));
 
+/** `not` of a dimension and a value. */
+const excluded = fc.oneof(
+  fc
+    .tuple(fc.constantFrom(...trackingLabels, 'coupon'), label)
+    .map(([name, text]) => `${name}:${text}`),
+  fc.constantFrom(
+    ...['status:paid', 'status:refunded', 'platform:bling', 'currency:BRL', 'currency:jpy'],
+    ...['shipping_status:shipped', 'coupon:FREE', 'coupon:VERÃO10', 'utm_term:campaign 7'],
+  ),
+);
+
 const filterParameters = fc
   .record(
     {
@@ -100,7 +112,11 @@ const filterParameters = fc
       min_value_in_cents: fc.constantFrom('0', '1', '100', '1000', String(2n ** 62n)),
       max_value_in_cents: fc.constantFrom('0', '99', '100', '1000'),
       currency: several(fc.constantFrom('BRL', 'USD', 'jpy')),
-      without: list(labelDimensions, 2),
+      without: list(optionalDimensions, 2),
+      not: several(excluded),
+      weekday: list(['1', '2', '3', '4', '5', '6', '7']),
+      hour_of_day: list(Array.from({ length: 24 }, (_, hour) => String(hour))),
+      coupon: several(fc.constantFrom('VERÃO10', 'FREE', 'verão10', 'code 7', 'null', 'absent')),
       ...Object.fromEntries(trackingLabels.map((name) => [name, several(label)])),
     },
     { requiredKeys: [] },
@@ -126,10 +142,16 @@ const filtersWith = (sinceTenths: number): fc.Arbitrary<Filters> =>
       status: inTenths(5, status),
       // First purchases are read from columns without other filters.
       others: inTenths(2, filterParameters),
+      timezone: fc.constantFrom(...zones),
     })
-    .map(({ status, others, ...rest }) => ({
+    .map(({ status, others, timezone, ...rest }) => ({
       ...rest,
-      parameters: status === undefined ? { ...others } : { ...others, status },
+      parameters: {
+        ...others,
+        ...(status === undefined ? {} : { status }),
+        // Another one of the question replaces it.
+        ...(/weekday|hour/.test(Object.keys(others ?? {}).join()) ? { timezone } : {}),
+      },
     })) as fc.Arbitrary<Filters>;
 
 const unfiltered = fc.constant<Filters>({ parameters: {} });
@@ -215,11 +237,17 @@ const aggregate = (
   route: 'stats' | 'timeseries' | 'report' | 'cohorts',
   parameters: fc.Arbitrary<object>,
 ) =>
-  fc.record({
-    route: fc.constant(route),
-    filters: route === 'report' ? filtersOfReports : filters,
-    parameters,
-  }) as fc.Arbitrary<Question>;
+  fc
+    .record({
+      route: fc.constant(route),
+      filters: route === 'report' ? filtersOfReports : filters,
+      parameters,
+      customer_type: inTenths(route === 'cohorts' ? 0 : 1, fc.constantFrom('new', 'returning')),
+    })
+    .map(({ customer_type, ...question }) => ({
+      ...question,
+      parameters: { ...question.parameters, ...(customer_type && { customer_type }) },
+    })) as fc.Arbitrary<Question>;
 
 const form = fc.constantFrom<Form>('id', 'opaque');
 const page = fc.record({

@@ -22,6 +22,7 @@ export type Burst = {
   readonly currencies: keyof typeof currenciesOf;
   readonly statuses: keyof typeof statusesOf;
   readonly amounts: keyof typeof amountsOf;
+  readonly coupons: keyof typeof couponsOf;
   readonly seed: number;
 };
 
@@ -58,6 +59,14 @@ export const amountsOf = {
   // Sums have more than 64 bits.
   awkward: [0n, -1n, 1n, 2n ** 53n + 1n, 2n ** 62n, -(2n ** 63n)],
 } as const;
+const coupon = (code: string) => ({ id: `id of ${code}`, code, value: 10, type: 'percentage' });
+const [summer, free] = [coupon('VERÃO10'), coupon('FREE')];
+export const couponsOf = {
+  none: [null],
+  few: [null, null, null, [summer], [free], [free, summer], [summer, summer], []],
+  awkward: [...awkwardLabels.map((text) => [coupon(text)]), [{ id: 'without code' }], null],
+  many: Array.from({ length: 70 }, (_, number) => [coupon(`code ${number}`), free]),
+} as const;
 const platforms = ['shopify', 'bling', 'popup', 'other', null] as const;
 const shippingStatuses = ['shipped', 'unpacked', null] as const;
 const optionalCents = [null, 0n, 5n, -7n, 2n ** 62n] as const;
@@ -82,6 +91,7 @@ export const burst: fc.Arbitrary<Burst> = fc.record({
   currencies: names(currenciesOf),
   statuses: names(statusesOf),
   amounts: names(amountsOf),
+  coupons: names(couponsOf),
   seed: fc.nat({ max: 1000 }),
 });
 
@@ -134,6 +144,7 @@ export function purchasesOf(plan: Burst, chosen: readonly string[]): PlannedPurc
       total_amount_in_cents: asText(pick(optionalCents, 7)),
       discount_in_cents: asText(pick(optionalCents, 8)),
       shipping_cost_customer_in_cents: asText(pick(optionalCents, 9)),
+      coupons: pick<object | null>(couponsOf[plan.coupons], 15),
       ...Object.fromEntries(texts.map((name, index) => [name, pick(labels, 10 + index)])),
     };
   });

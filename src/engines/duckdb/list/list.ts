@@ -18,7 +18,7 @@ import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import { noLabel } from '../../../purchase-store/format/layout.ts';
 import { currentPurchases } from '../../../purchase-store/format/relations.ts';
-import { purchasesMatching } from '../filters.ts';
+import { rowsMatching } from '../filters.ts';
 import type { Generation } from '../serving/generation.ts';
 import type { LabelCache, LabelKeys } from '../serving/label-cache.ts';
 import type { CachedLists } from './list-cache.ts';
@@ -34,10 +34,10 @@ export async function listPurchases(
   const { filters, limit, startingAfter } = query;
   const cursor =
     startingAfter === undefined ? null : await findCursor(connection, generation, startingAfter);
-  const matching = await purchasesMatching(connection, generation.labels, filters);
-  if (matching === null) return { purchases: [], hasMore: false };
+  const conditions = await rowsMatching(connection, generation.labels, filters);
+  if (conditions === null) return { purchases: [], hasMore: false };
   const read = async (size: number): Promise<PurchasePage> => {
-    const page = { filters, matching, cursor, limit: size + 1 };
+    const page = { filters, conditions, cursor, limit: size + 1 };
     const rows = await readPageRows(connection, generation, page, shortcuts);
     const purchases = await withLabels(connection, generation.labels, rows.slice(0, size));
     return { purchases, hasMore: rows.length > size };
@@ -104,9 +104,10 @@ export async function* streamPurchases(
   { catalogs, labels }: Generation,
   filters: PurchaseFilters,
 ): AsyncGenerator<readonly Purchase[]> {
-  const matching = await purchasesMatching(connection, labels, filters);
-  if (matching === null) return;
-  const statement = sql`select ${raw(selectList)} from ${currentPurchases(catalogs, matching)}`;
+  const rows = await rowsMatching(connection, labels, filters);
+  if (rows === null) return;
+  const purchases = currentPurchases(catalogs, rows.matching, rows.ofSuperseded);
+  const statement = sql`select ${raw(selectList)} from ${purchases}`;
   for await (const chunk of streamChunks(connection, statement)) {
     yield await withLabels(second, labels, chunk.getRows() as DuckDBRow[]);
   }

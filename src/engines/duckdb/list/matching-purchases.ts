@@ -1,8 +1,12 @@
+import { couponCodes } from '../../../domain/coupon-codes.ts';
+import { earliestInstant } from '../../../domain/instant.ts';
+import { keyOf } from '../../../domain/period.ts';
 import type { Purchase } from '../../../domain/purchase.ts';
 import {
   conditionsOf,
   type FilterConditions,
   labelOfDimension,
+  type OptionalDimension,
   type PurchaseFilters,
 } from '../../../domain/purchase-query.ts';
 
@@ -19,7 +23,29 @@ const conditions: FilterConditions<IsMatching> = {
   maxValueInCents: (cents) => (purchase) => purchase.purchase_value_in_cents <= cents,
   currency: (values) => (purchase) => isAnyOf(purchase.currency, values),
   without: (dimensions) => (purchase) =>
-    dimensions.every((dimension) => purchase[labelOfDimension(dimension)] === null),
+    dimensions.every((dimension) =>
+      dimension === 'coupon'
+        ? couponCodes(purchase.coupons).length === 0
+        : purchase[labelOfDimension(dimension)] === null,
+    ),
+  not: (excluded) => (purchase) =>
+    (Object.entries(excluded) as [OptionalDimension, readonly string[]][]).every(
+      ([name, values]) =>
+        name === 'coupon'
+          ? !couponCodes(purchase.coupons).some((code) => values.includes(code))
+          : !isAnyOf(purchase[labelOfDimension(name)], values),
+    ),
+  localTimes:
+    ({ weekdays, hours, offsets }) =>
+    ({ created_at: createdAt }) => {
+      const zone = offsets.find(({ until }) => until === null || createdAt < until);
+      const local = createdAt + (zone?.offset ?? 0n) - earliestInstant;
+      const weekday = (keyOf('day', local) % 7) + 1;
+      const hour = keyOf('hour', local) % 24;
+      return (weekdays?.includes(weekday) ?? true) && (hours?.includes(hour) ?? true);
+    },
+  coupon: (codes) => (purchase) =>
+    couponCodes(purchase.coupons).some((code) => codes.includes(code)),
   utm_source: (values) => (purchase) => isAnyOf(purchase.utm_source, values),
   utm_medium: (values) => (purchase) => isAnyOf(purchase.utm_medium, values),
   utm_campaign: (values) => (purchase) => isAnyOf(purchase.utm_campaign, values),

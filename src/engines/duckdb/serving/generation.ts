@@ -47,12 +47,15 @@ export type BaseCache = {
   firstQuarter: number | null;
   /** The numbers of purchases by the key of their currency. */
   currencies: ReadonlyMap<number, number> | null;
+  /** The numbers of different codes of coupons, and of pairs of a list of coupons and a code of it. */
+  coupons: { readonly codes: number; readonly rows: number } | null;
 };
 
 export const createBaseCache = (shortcuts: Shortcuts): BaseCache => ({
   labels: createFileLabels(shortcuts),
   firstQuarter: null,
   currencies: null,
+  coupons: null,
 });
 
 /** Bounds of all purchases. */

@@ -27,6 +27,7 @@ import {
   unitOf,
 } from '../calendar/local-time.ts';
 import { joinPeriods } from '../calendar/period-tables.ts';
+import { joinCoupons } from '../coupons.ts';
 import type { Reading } from '../query-context.ts';
 import { purchasesWithin, timeBounds } from '../serving/generation.ts';
 
@@ -60,6 +61,7 @@ export const dimensionsOf = (
   },
   label: (label) => labelSql(reading, label),
   quotient: dialect.quotient,
+  coupon: () => ({ key: raw('coupon'), isText: true, joined: joinCoupons(reading.generation) }),
   customer: {
     key: raw(customerDictionary.key),
     shown: (key) => ({

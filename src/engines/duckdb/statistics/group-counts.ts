@@ -12,7 +12,7 @@ import { type Generation, purchasesWithin, timeBounds } from '../serving/generat
 
 /** The most groups that matching purchases can have. */
 export function groupsOf(
-  { summary, keyCounts }: Generation,
+  { summary, keyCounts, ofBase, changes }: Generation,
   dimensions: readonly ReportDimension[],
   filters: PurchaseFilters,
 ): number {
@@ -22,6 +22,8 @@ export function groupsOf(
       const length = intervalLengths[isOfMonths(dimension) ? 'week' : dimension];
       return Math.max(0, Number((until - since) / length)) + 2;
     }
+    // A changed purchase seldom has more than one code.
+    if (dimension === 'coupon') return (ofBase.coupons?.codes ?? 0) + changes + 1;
     if (dimension === 'customer_type') return 2;
     if (dimension === 'weekday') return 7;
     if (dimension === 'hour_of_day') return 24;
@@ -38,7 +40,8 @@ export function groupsOf(
  */
 export function requireFewGroups(
   generation: Generation,
-  { filters, dimensions, sums }: Pick<SideQuery, 'filters' | 'dimensions' | 'sums'>,
+  filters: PurchaseFilters,
+  { dimensions, sums }: Pick<SideQuery, 'dimensions' | 'sums'>,
   max: number,
 ): void {
   const { summary } = generation;

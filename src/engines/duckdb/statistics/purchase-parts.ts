@@ -15,6 +15,8 @@ export type Needs = {
   readonly customers: boolean;
   /** Sums that only present rows tell: of columns that superseded rows lack, or that changes cannot correct. */
   readonly presentRows: boolean;
+  /** Coupons, which superseded rows lack too. */
+  readonly coupons?: boolean;
   /** The first purchases of customers with the payment statuses of the filters. */
   readonly firsts: boolean;
   /** The most groups in which customers are counted. */
@@ -107,10 +109,14 @@ export async function purchaseParts(
     const corrected = { purchases: sql`${base} as purchase`, condition: matching };
     return [ofBase, { ...changes, corrected }];
   }
+  const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
+  const added = sql`select ${columns} from ${change} where sign > 0`;
+  const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
   const ofAll = {
     ...counts,
-    all: signedRows,
-    having: raw('having sum(sign) > 0'),
+    ...(needs.coupons === true
+      ? { all: present }
+      : { all: signedRows, having: raw('having sum(sign) > 0') }),
     previous: null,
   };
   const ofCustomers = countsOfCustomers(generation, ofAll, shortcuts);
@@ -118,9 +124,6 @@ export async function purchaseParts(
     const present = await presentWithFirsts(reading, filters, { counted, isFirst });
     return [{ ...present, condition: matching, ...ofCustomers }];
   }
-  const superseded = sql`anti join (select id from ${change} where sign < 0) as superseded using (id)`;
-  const added = sql`select ${columns} from ${change} where sign > 0`;
-  const present = sql`(select ${columns} from ${base} ${superseded} union all ${added})`;
   return [{ ...of(present), ...ofCustomers }];
 }
 

@@ -1,16 +1,17 @@
-import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { type PeriodCalendar, type PeriodRange, periodKeyAt } from '../../../domain/period.ts';
 import {
   isUnfiltered,
   type LabelDimension,
   labelOfDimension,
   type PurchaseFilters,
+  readsCoupons,
 } from '../../../domain/purchase-query.ts';
 import { isPeriodDimension, type PurchaseCohortsQuery } from '../../../domain/purchase-report.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import type { CohortSource } from '../../report/cohorts.ts';
-import { dimensionOf, needsFirsts } from '../../report/dimensions.ts';
+import { dimensionOf, needsFirsts, ofCustomerType } from '../../report/dimensions.ts';
 import type { ReportSource, SideQuery } from '../../report/source.ts';
 import {
   addsUp,
@@ -21,6 +22,7 @@ import {
   type SumName,
   sumsOf,
 } from '../../report/statement.ts';
+import { countCoupons } from '../coupons.ts';
 import { purchasesMatching } from '../filters.ts';
 import type { Reading } from '../query-context.ts';
 import { timeBounds } from '../serving/generation.ts';
@@ -41,10 +43,17 @@ export function duckdbSource(reading: Reading): ReportSource & CohortSource {
       return { first: since, last: until };
     },
     range: (calendar, filters) => readRange(reading, calendar, filters),
-    hasFewGroups: (dimensions, filters) =>
-      !dimensions.includes('customer') &&
-      groupsOf(generation, dimensions, filters) <= maxGroupsInMemory,
-    requireFewGroups: (side) => requireFewGroups(generation, side, maxReportGroups),
+    async hasFewGroups(dimensions, sides) {
+      if (dimensions.includes('customer')) return false;
+      await countCoupons(reading, dimensions);
+      return sides.every(
+        (filters) => groupsOf(generation, dimensions, filters) <= maxGroupsInMemory,
+      );
+    },
+    async requireFewGroups(query, sides) {
+      await countCoupons(reading, query.dimensions);
+      for (const filters of sides) requireFewGroups(generation, filters, query, maxReportGroups);
+    },
     side: (side) => sideOf(reading, side),
     currencies: (count) => knownCurrencies(connection, generation, count),
     purchases: (query) => cohortPurchases(reading, query),
@@ -102,6 +111,7 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const { filters, only } = side;
   const { labels } = generation;
   const matching = await purchasesMatching(connection, labels, filters);
+  await countCoupons(reading, side.dimensions);
   const source = dimensionsOf(reading, side);
   const read: JoinedDimension[] = [];
   for (const dimension of side.dimensions) read.push(await dimensionOf(source, dimension, side));
@@ -110,12 +120,14 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
   const firsts = needsFirsts(side);
   const ofCustomers = side.dimensions.includes('customer');
   const sums = side.sums.filter((name) => !ofCustomers || !customerSums.includes(name));
+  const coupons = side.dimensions.includes('coupon') || readsCoupons(filters);
   const needs = {
     firsts,
     customers: firsts || sums.some((name) => !addsUp(name)),
-    presentRows: sums.some(
-      (name) => isAmount(name) || isQuantile(name) || name === 'repeat_customer_count',
-    ),
+    presentRows:
+      coupons ||
+      sums.some((name) => isAmount(name) || isQuantile(name) || name === 'repeat_customer_count'),
+    coupons,
     groups: groupsOf(generation, side.dimensions, filters),
     periods: await periodsAlone(side, read),
     ofCustomers,
@@ -126,8 +138,9 @@ async function sideOf(reading: Reading, side: SideQuery): Promise<Side> {
     matching: only === undefined ? matching : sql`${matching} and ${await isAmong(reading, side)}`,
     counted: counted ?? sql`false`,
   };
-  const parts = await purchaseParts(reading, filters, conditions, needs);
-  const joined = read.find(({ joined }) => joined !== undefined)?.joined ?? empty;
+  const all = await purchaseParts(reading, filters, conditions, needs);
+  const parts = all.map((part) => ofCustomerType(part, filters));
+  const joined = join([empty, ...read.map(({ joined }) => joined ?? empty)], ' ');
   return {
     dimensions,
     parts: parts.map(({ corrected, ...part }) => ({

@@ -9,9 +9,6 @@ export type Amounts = {
   readonly customer_count: ExactInteger;
 };
 
-/** The most frequent values of a dimension. */
-export type Stats = { readonly groups: readonly { readonly key: string | null }[] };
-
 /** The first and the last instant; null without a bound. */
 export type Bounds = { readonly since: string | null; readonly until: string | null };
 
@@ -26,6 +23,7 @@ export type ReportRow = Compared & {
   /** With `expand=customer`; null if the customer has none. */
   readonly customer_name?: string | null;
   readonly customer_email?: string | null;
+  readonly customer_phone?: string | null;
   readonly [dimension: string]: unknown;
 };
 

@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { minorDigits } from '../../../domain/currency.ts';
 import { decimalOf } from '../../../domain/decimal.ts';
 import { get } from '../api/api.ts';
-import type { Stats } from '../api/responses.ts';
+import type { Report } from '../api/responses.ts';
 import { Select } from '../components/controls.tsx';
 import { valueLabel } from '../display/dimensions.ts';
 import { decimalMark, texts } from '../language/language.ts';
@@ -27,7 +27,7 @@ export function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
   const [operator, setOperator] = useState('is');
   const form = useRef<HTMLFormElement>(null);
   useLayoutEffect(() => form.current?.querySelector('select')?.focus(), []);
-  // The API has no negation, so only the values of a closed set have others.
+  // Of a closed set, the other values are chosen: orders without a value are left out too.
   const canNegate = othersOf(filter, []).length > 0;
   const submit = (event: Event) => {
     event.preventDefault();
@@ -125,8 +125,8 @@ function useOccurring(name: string): readonly string[] | null {
   const { state } = useDashboard();
   const [values, setValues] = useState<readonly string[] | null>(null);
   useEffect(() => {
-    get<Stats>(suggestionsPath(state, name)).then(
-      ({ body }) => setValues(body.groups.flatMap(({ key }) => key || [])),
+    get<Report>(suggestionsPath(state, name)).then(
+      ({ body }) => setValues(body.rows.flatMap((row) => String(row[name] ?? '') || [])),
       // The user still can choose or enter a value.
       () => {},
     );

@@ -115,6 +115,7 @@ export const texts = {
     hour_of_day: 'Hour of the day',
     customer_type: 'New or returning',
     shipping_status: 'Shipping status',
+    coupon: 'Coupon',
     utm_source: 'Source',
     utm_medium: 'Medium',
     utm_campaign: 'Campaign',
@@ -181,6 +182,8 @@ export const texts = {
     none: 'There is nothing to rank.',
     show50: 'Show 50',
     largest50: 'These are the 50 largest groups. Filter to see others.',
+    coupons:
+      'An order with several coupons is in several rows, which add up to more than the total.',
     averageTicket: 'Avg. ticket',
     change: 'Change',
     changeOf: (measure: string) => `Change from the compared period: ${measure}`,

@@ -20,9 +20,10 @@ const tableOf = (report: Report, { state }: View) =>
   reportTable(report, state, (_, row) => customerOf(row).name);
 
 /** The id and the name of the customer of a row. */
-function customerOf({ customer, customer_name: name, customer_email: email }: ReportRow) {
+function customerOf({ customer, ...row }: ReportRow) {
+  const { customer_name: name, customer_email: email, customer_phone: phone } = row;
   const id = String(customer);
-  return { id, name: nameOf({ id, name: name ?? '', email: email ?? '' }) };
+  return { id, name: nameOf({ id, name: name ?? '', email: email ?? '', phone: phone ?? '' }) };
 }
 
 type CustomersProperties = { readonly report: Report; readonly view: View };

@@ -68,6 +68,7 @@ function Ranking({ report, view }: { readonly report: Report; readonly view: Vie
           {texts.ranking.show50}
         </button>
       )}
+      {report.group_by.includes('coupon') && <p class="hint">{texts.ranking.coupons}</p>}
       {isLimited && report.rows.length >= 50 && <p class="hint">{texts.ranking.largest50}</p>}
     </>
   );

@@ -1,6 +1,6 @@
 import { minorDigits } from '../../../domain/currency.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
-import { labelDimensions } from '../../../domain/purchase-query.ts';
+import { optionalDimensions } from '../../../domain/purchase-query.ts';
 import { decimalMark, locale, texts } from '../language/language.ts';
 
 /** The filters of the page. Each is the parameter of the same name. */
@@ -23,9 +23,10 @@ export const filters: readonly Filter[] = [
   { name: 'platform', label: texts.dimensions.platform, kind: 'choice', values: platforms },
   { name: 'currency', label: texts.dimensions.currency, kind: 'choice', values: [] },
   ...trackingLabels.map((name): Filter => ({ name, label: texts.dimensions[name], kind: 'label' })),
+  { name: 'coupon', label: texts.dimensions.coupon, kind: 'label' },
   { name: 'min_value_in_cents', label: texts.filters.minValue, kind: 'money' },
   { name: 'max_value_in_cents', label: texts.filters.maxValue, kind: 'money' },
-  { name: 'without', label: texts.filters.without, kind: 'dimension', values: labelDimensions },
+  { name: 'without', label: texts.filters.without, kind: 'dimension', values: optionalDimensions },
   { name: 'customer_id', label: texts.dimensions.customer, kind: 'text', example: 'cus_…' },
 ];
 

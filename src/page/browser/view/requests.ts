@@ -162,10 +162,11 @@ export function daysOfCohorts(
   return { from, to };
 }
 
-/** The most frequent values of a label in the period, whatever the filters are. */
+/** The values with the largest revenue of a dimension in the period, whatever the filters are. */
 export const suggestionsPath = (state: ViewState, group_by: string): string =>
-  pathOf('/purchases/stats', {
+  pathOf('/purchases/report', {
     group_by,
-    group_limit: '50',
+    measures: 'revenue_in_cents',
+    limit: '50',
     ...boundsOf(daysOf(state), state.timezone),
   });

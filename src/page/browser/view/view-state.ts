@@ -44,6 +44,7 @@ export const rankingDimensions: readonly string[] = [
   'platform',
   'status',
   'currency',
+  'coupon',
   'customer_type',
   'shipping_status',
   'weekday',

@@ -150,3 +150,13 @@ language sql immutable begin atomic
   ) as counted
   where 10 * not_above >= tenths * cardinality(cents);
 end;
+
+-- The codes of coupons, each once; null without any.
+create function oracle.codes(coupons jsonb) returns text[]
+language sql immutable begin atomic
+  select array_agg(distinct code #>> '{}')
+  from jsonb_path_query(coupons, 'strict $[*] ? (@.code.type() == "string" || @.code.type() == "number")') as coupon,
+    lateral (select coupon -> 'code' as code) as of_coupon
+  where octet_length(coupons::text) <= 4096
+    and case jsonb_typeof(code) when 'string' then true else scale((code #>> '{}')::numeric) = 0 end;
+end;

@@ -4,17 +4,12 @@ import {
   calendarOf,
   columnOf,
   currencies,
+  firstPurchases,
   instant,
   isCounted,
   isSelected,
   isWithin,
 } from './filters.ts';
-
-/** The first purchase of each customer with the payment statuses of the question. */
-export const firstPurchases = (asked: Asked): Sql => sql`
-  select distinct on (customer_id) * from purchases
-  where organization_id = ${asked.organization} and ${isCounted(asked)}
-  order by customer_id, created_at, id`;
 
 /** Fields of cohorts together, for which a period counts if it is over. */
 const total = (isOfGroup: Sql): Sql => sql`

@@ -21,16 +21,49 @@ export function isCounted({ parameters: { status = 'any' } }: Asked): Sql {
   return status === 'any' ? sql`true` : sql`payment_status = any(${status.split(',')}::text[])`;
 }
 
+/** The first purchase of each customer with the payment statuses of the question. */
+export const firstPurchases = (asked: Asked): Sql => sql`
+  select distinct on (customer_id) * from purchases
+  where organization_id = ${asked.organization} and ${isCounted(asked)}
+  order by customer_id, created_at, id`;
+
 /** A condition of all filters but payment statuses and bounds. */
-export function isSelected({ parameters, texts, customer }: Asked): Sql {
+export function isSelected(asked: Asked): Sql {
+  const { parameters, texts, customer } = asked;
   const { platform, min_value_in_cents: min, max_value_in_cents: max, without } = parameters;
+  const { weekday, hour_of_day: hour, timezone = 'UTC' } = parameters;
+  const local = sql`oracle.local(created_at, ${timezone})`;
   const conditions: Sql[] = [];
+  const { customer_type: type } = parameters;
+  if (type !== undefined) {
+    const isFirst = sql`id in (select id from (${firstPurchases(asked)}) as first)`;
+    conditions.push(type === 'new' ? isFirst : sql`not ${isFirst}`);
+  }
   if (customer !== null) conditions.push(sql`customer_id = ${customer}`);
   if (platform !== undefined) conditions.push(sql`platform = any(${platform.split(',')}::text[])`);
   if (min !== undefined) conditions.push(sql`purchase_value_in_cents >= ${min}::bigint`);
   if (max !== undefined) conditions.push(sql`purchase_value_in_cents <= ${max}::bigint`);
-  for (const name of without?.split(',') ?? []) conditions.push(sql`${columnOf(name)} is null`);
+  for (const name of without?.split(',') ?? []) {
+    conditions.push(
+      name === 'coupon' ? sql`oracle.codes(coupons) is null` : sql`${columnOf(name)} is null`,
+    );
+  }
+  const numbers = (list: string) => list.split(',').map(Number);
+  if (weekday !== undefined) {
+    conditions.push(sql`extract(isodow from ${local}) = any(${numbers(weekday)}::integer[])`);
+  }
+  if (hour !== undefined) {
+    conditions.push(sql`extract(hour from ${local}) = any(${numbers(hour)}::integer[])`);
+  }
   for (const [name, wanted] of Object.entries(texts)) {
+    if (name === 'not') {
+      conditions.push(...wanted.map(isNot));
+      continue;
+    }
+    if (name === 'coupon') {
+      conditions.push(sql`oracle.codes(coupons) && ${[...wanted]}::text[]`);
+      continue;
+    }
     // Codes of currencies have any case, also as stored.
     const isCode = name === 'currency';
     const column = isCode ? sql`upper(currency)` : raw(name);
@@ -38,6 +71,16 @@ export function isSelected({ parameters, texts, customer }: Asked): Sql {
     conditions.push(sql`${column} = any(${[...exact]}::text[])`);
   }
   return conditions.length === 0 ? sql`true` : sql`(${join(conditions, ' and ')})`;
+}
+
+/** A condition of purchases without a value. */
+function isNot(excluded: string): Sql {
+  const [name = '', ...rest] = excluded.split(':');
+  const value = rest.join(':');
+  if (name === 'coupon') return sql`not coalesce(${value} = any(oracle.codes(coupons)), false)`;
+  return name === 'currency'
+    ? sql`upper(currency) is distinct from ${value.toUpperCase()}`
+    : sql`${columnOf(name)} is distinct from ${value}`;
 }
 
 /** A condition of bounds, which are expressions. */

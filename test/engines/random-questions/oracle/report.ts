@@ -1,10 +1,10 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import { firstPurchases } from './cohorts.ts';
 import {
   type Asked,
   calendarOf,
   columnOf,
   currencies,
+  firstPurchases,
   instant,
   isCounted,
   isSelected,
@@ -180,6 +180,9 @@ function comparedBounds({ parameters }: Asked): Sql {
     ) as moved`;
 }
 
+/** A purchase has a row for each of its codes. */
+const byCoupon = sql`left join lateral unnest(oracle.codes(coupons)) as coupon on true`;
+
 /** Null if there are too many periods. */
 export function report(asked: Asked): Sql {
   const { parameters } = asked;
@@ -226,7 +229,7 @@ export function report(asked: Asked): Sql {
         on ${isWithin(raw('side_since'), raw('side_until'))}
       where organization_id = ${asked.organization} and ${isCounted(asked)} and ${isSelected(asked)}
     ),
-    keyed as (select *, ${join([sql`1 as one`, ...dimensions.map(({ key }, index) => sql`${key} as ${keys[index] as Sql}`)])} from matching),
+    keyed as (select *, ${join([sql`1 as one`, ...dimensions.map(({ key }, index) => sql`${key} as ${keys[index] as Sql}`)])} from matching ${groupBy.includes('coupon') ? byCoupon : empty}),
     grouped as (
       select ${join([...keys, ...sums])} from keyed
       ${keys.length === 0 ? sql`where false group by one` : sql`group by ${join(keys)}`}
