@@ -146,10 +146,13 @@ function createCachedLists(
   };
 }
 
+const byName = ([one]: [string, unknown], [other]: [string, unknown]): number =>
+  one < other ? -1 : 1;
+
 const keyOf = (catalog: string, filters: PurchaseFilters): string =>
   isUnfiltered(filters)
     ? catalog
-    : `${catalog} ${JSON.stringify(Object.entries(filters).sort(), (_name, value) =>
+    : `${catalog} ${JSON.stringify(Object.entries(filters).sort(byName), (_name, value) =>
         typeof value === 'bigint' ? String(value) : value,
       )}`;
 
