@@ -91,7 +91,7 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
   switch (filter.kind) {
     case 'choice':
       return <Choice name={filter.name} known={filter.values} />;
-    case 'dimension':
+    case 'fixed':
       return (
         <select id="filter-input">
           {filter.values.map((one) => (

@@ -51,11 +51,14 @@ export function Panel<Name extends PartName>(properties: PanelProperties<Name>) 
       <Problem text={problemAt(name, problems)} />
       {hint && <p class="hint">{hint}</p>}
       <div id={id} data-focus-next={`#${titleId}`}>
-        {part && (value === null ? <NotLoaded /> : children(value, part.view))}
+        {part && (value === null ? <NoValue part={part} /> : children(value, part.view))}
       </div>
     </section>
   );
 }
+
+const NoValue = ({ part }: { readonly part: Part<unknown> }) =>
+  part.problem ? <NotLoaded /> : <p class="empty">{texts.filters.inapplicable}</p>;
 
 /** Instead of a part of the dashboard whose request failed. */
 export const NotLoaded = () => <p class="empty">{texts.problems.notLoaded}</p>;

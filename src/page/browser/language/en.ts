@@ -104,6 +104,8 @@ export const texts = {
     noValue: 'Enter a value.',
     minValue: 'Value from',
     maxValue: 'Value up to',
+    inapplicable:
+      'The filter by new or returning customers does not apply here. Remove it to see this part.',
     without: 'Without',
   },
   dimensions: {

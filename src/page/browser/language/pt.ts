@@ -104,6 +104,8 @@ export const texts: Catalogue = {
     noValue: 'Informe um valor.',
     minValue: 'Valor a partir de',
     maxValue: 'Valor até',
+    inapplicable:
+      'O filtro por clientes novos ou recorrentes não se aplica aqui. Remova-o para ver esta parte.',
     without: 'Sem',
   },
   dimensions: {

@@ -92,6 +92,6 @@ function selectionOf(
 /** Purchases without a value have a filter too. Empty text has none. */
 function selected(filters: Filters, name: string, value: unknown): Filters {
   if (value === null) return withMissing(filters, name);
-  const isFilter = filterNamed(name) !== undefined && typeof value === 'string' && value !== '';
-  return isFilter ? { ...filters, [name]: [value] } : filters;
+  const isFilter = filterNamed(name) !== undefined && value !== '';
+  return isFilter ? { ...filters, [name]: [String(value)] } : filters;
 }

@@ -1,6 +1,6 @@
 import { minorDigits } from '../../../domain/currency.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
-import { optionalDimensions } from '../../../domain/purchase-query.ts';
+import { customerTypes, optionalDimensions } from '../../../domain/purchase-query.ts';
 import { decimalMark, locale, texts } from '../language/language.ts';
 
 /** The filters of the page. Each is the parameter of the same name. */
@@ -10,13 +10,20 @@ export type Filter = { readonly name: string; readonly label: string } & (
       /** Offered until those that occur are known. */
       readonly values: readonly string[];
     }
-  /** Names of dimensions of which purchases have no value. */
-  | { readonly kind: 'dimension'; readonly values: readonly string[] }
+  /** All values, in their order. */
+  | { readonly kind: 'fixed'; readonly values: readonly string[] }
   /** Text that many purchases share, so the page suggests values. */
   | { readonly kind: 'label' }
   | { readonly kind: 'money' }
   | { readonly kind: 'text'; readonly example: string }
 );
+
+const numbersFrom = (first: number, last: number): string[] =>
+  Array.from({ length: last - first + 1 }, (_, index) => String(first + index));
+
+const fixed = (name: keyof typeof texts.dimensions, values: readonly string[]): Filter => ({
+  ...{ name, label: texts.dimensions[name], kind: 'fixed', values },
+});
 
 export const filters: readonly Filter[] = [
   { name: 'status', label: texts.dimensions.status, kind: 'choice', values: paymentStatuses },
@@ -24,9 +31,12 @@ export const filters: readonly Filter[] = [
   { name: 'currency', label: texts.dimensions.currency, kind: 'choice', values: [] },
   ...trackingLabels.map((name): Filter => ({ name, label: texts.dimensions[name], kind: 'label' })),
   { name: 'coupon', label: texts.dimensions.coupon, kind: 'label' },
+  fixed('weekday', numbersFrom(1, 7)),
+  fixed('hour_of_day', numbersFrom(0, 23)),
+  fixed('customer_type', customerTypes),
   { name: 'min_value_in_cents', label: texts.filters.minValue, kind: 'money' },
   { name: 'max_value_in_cents', label: texts.filters.maxValue, kind: 'money' },
-  { name: 'without', label: texts.filters.without, kind: 'dimension', values: optionalDimensions },
+  { name: 'without', label: texts.filters.without, kind: 'fixed', values: optionalDimensions },
   { name: 'customer_id', label: texts.dimensions.customer, kind: 'text', example: 'cus_…' },
 ];
 
@@ -37,7 +47,7 @@ export const filterNamed = (name: string): Filter | undefined =>
 export type Filters = Readonly<Record<string, readonly string[]>>;
 
 /** Parameters whose values have commas between them. Others are given several times. */
-const commaLists: readonly string[] = ['status', 'platform', 'without'];
+const commaLists: readonly string[] = ['status', 'platform', 'without', 'weekday', 'hour_of_day'];
 
 /** Whether a filter may have several values: amounts of several currencies have no sum. */
 export const isSeveral = ({ name, kind }: Filter): boolean =>
@@ -51,6 +61,10 @@ export const parametersOf = (filters: Filters): Readonly<Record<string, readonly
       commaLists.includes(name) ? [values.join()] : values,
     ]),
   );
+
+/** Whether a filter may have a value. The API compares other texts. */
+export const isPossibleValue = ({ kind, ...filter }: Filter, value: string): boolean =>
+  kind !== 'fixed' || (filter as { values: readonly string[] }).values.includes(value);
 
 /** The values of a filter in the URL. */
 export const valuesIn = (name: string, given: readonly string[]): readonly string[] => {

@@ -3,7 +3,7 @@ import { queryOf } from '../api/path.ts';
 import { ApiProblem } from '../api/problem.ts';
 import { texts } from '../language/language.ts';
 import { browserTimeZone, isDay, isTimeZone } from './calendar.ts';
-import { type Filters, filters, parametersOf, valuesIn } from './filters.ts';
+import { type Filters, filters, isPossibleValue, parametersOf, valuesIn } from './filters.ts';
 import {
   type Comparison,
   comparisonNames,
@@ -101,8 +101,13 @@ export function readLink(hash: string) {
     currencies: oneOf('currencies', ['one', 'all'], 'one'),
     cohort_interval: oneOf('cohort_interval', cohortIntervals, 'month'),
     filters: Object.fromEntries(
-      filters.flatMap(({ name }) => {
-        const values = valuesIn(name, given.getAll(name));
+      filters.flatMap((filter) => {
+        const { name } = filter;
+        const values = valuesIn(name, given.getAll(name)).filter((value) => {
+          const isPossible = isPossibleValue(filter, value);
+          if (!isPossible) refuse(name, texts.problems.unknown(`${name}=${value}`));
+          return isPossible;
+        });
         if (name === 'status' && values.length === 0) return [[name, [defaultStatus]]];
         const isNone = values.length === 0 || (name === 'status' && values.includes(allStatuses));
         return isNone ? [] : [[name, values]];
