@@ -142,6 +142,95 @@ describe.runIf(hasBrowser)('the filters of the page', { tags: ['slow'] }, () => 
     },
   );
 
+  it.for([
+    {
+      ...{ locale: 'en-US', is: 'Sourceisgoogle×', isNot: 'Sourceis notgoogle×' },
+      ...{ further: 'norfacebook×', add: 'Add filter', apply: 'Apply', announced: '1 order' },
+      negate: 'Source is google: change to is not',
+      restore: 'Source is not google: change to is',
+      remove: 'Remove the filter Source is not google',
+    },
+    {
+      ...{ locale: 'pt-BR', is: 'Origemégoogle×', isNot: 'Origemnão égoogle×' },
+      ...{ further: 'nemfacebook×', add: 'Adicionar filtro', apply: 'Aplicar' },
+      ...{ announced: '1 pedido', negate: 'Origem é google: mudar para não é' },
+      restore: 'Origem não é google: mudar para é',
+      remove: 'Remover o filtro Origem não é google',
+    },
+  ])(
+    'exclude the values of a label, and select them again: $locale',
+    async (words, { open, filteredSecret, worker }) => {
+      await worker.syncAll();
+      const { page, requests, enter, loaded } = await open(`${period}&utm_source=google`, {
+        locale: words.locale,
+      });
+      await enter(filteredSecret);
+      expect(await textsOf(page, '#chips li')).toEqual([words.is]);
+      expect(await countOf(page)).toBe('2');
+      const before = requests.length;
+      await page.getByRole('button', { name: words.negate }).press('Enter');
+      await loaded();
+      expect(stateOf(page).getAll('not')).toEqual(['utm_source:google']);
+      expect(stateOf(page).has('utm_source')).toBe(false);
+      expect(await textsOf(page, '#chips li')).toEqual([words.isNot]);
+      expect(await countOf(page)).toBe('1');
+      expect(await page.locator('#status').textContent()).toBe(words.announced);
+      const urls = requests.slice(before).map((request) => request.url());
+      const ofPurchases = urls.filter((url) => url.includes('/v1/purchases'));
+      expect(ofPurchases.length).toBeGreaterThan(6);
+      for (const url of ofPurchases) expect(url).toContain('not=utm_source%3Agoogle');
+      // The control keeps the focus.
+      const label = await page.evaluate('document.activeElement.ariaLabel');
+      expect(label).toBe(words.restore);
+      expect(await violationsOf(page)).toEqual([]);
+      await page.reload();
+      await loaded();
+      await page.getByRole('button', { name: words.restore }).press('Space');
+      await loaded();
+      expect(stateOf(page).getAll('utm_source')).toEqual(['google']);
+      expect(stateOf(page).has('not')).toBe(false);
+
+      await page.getByRole('button', { name: words.add }).click();
+      await page.locator('#filter-name').selectOption('utm_source');
+      await page.locator('#filter-operator').selectOption('not');
+      await page.locator('#filter-input').fill('facebook');
+      await page.getByRole('button', { name: words.apply }).click();
+      await loaded();
+      // Selected values have made place.
+      expect(stateOf(page).getAll('not')).toEqual(['utm_source:facebook']);
+      expect(await countOf(page)).toBe('2');
+      await page.goto(
+        new URL(`${period}&not=utm_source:google&not=utm_source:facebook`, page.url()).href,
+      );
+      await loaded();
+      expect(await textsOf(page, '#chips li')).toEqual([words.isNot, words.further]);
+      expect(await countOf(page)).toBe('0');
+      await page.getByRole('button', { name: words.remove }).click();
+      await loaded();
+      expect(stateOf(page).getAll('not')).toEqual(['utm_source:facebook']);
+    },
+  );
+
+  it('count orders of all payment statuses but excluded ones', async ({ open, filteredSecret }) => {
+    const { page, enter, loaded } = await open(`${period}&status=all&not=status:paid`);
+    await enter(filteredSecret);
+    expect(await textsOf(page, '#chips li')).toEqual(['Payment statusis notpaid×']);
+    expect(await countOf(page)).toBe('1');
+    expect(await page.locator('[name=payment-status]:checked').count()).toBe(0);
+    expect(await page.locator('[data-step=created] strong').textContent()).toBe('4');
+    await page.locator('[data-step=created]').click();
+    await loaded();
+    expect(stateOf(page).has('not')).toBe(false);
+    expect(await countOf(page)).toBe('4');
+  });
+
+  it('say that a link excludes a value of no filter', async ({ open, filteredSecret }) => {
+    const { page, enter } = await open(`${period}&not=weekday:1&not=utm_source:`);
+    await enter(filteredSecret);
+    expect(await page.locator('#chips li').count()).toBe(0);
+    expect(await page.locator('#filter-problem').textContent()).toContain('not=');
+  });
+
   it('say that a link has a weekday or an hour that does not exist', async ({
     open,
     filteredSecret,

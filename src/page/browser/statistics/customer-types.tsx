@@ -3,7 +3,7 @@ import { useDashboard } from '../dashboard/dashboard-state.ts';
 import { Panel } from '../dashboard/panel.tsx';
 import { reportTable } from '../display/csv.ts';
 import { texts } from '../language/language.ts';
-import { isSelected } from '../view/filters.ts';
+import { isSelected, withValues } from '../view/filters.ts';
 import { GroupsTable } from './groups-table.tsx';
 
 const name = 'customer_type';
@@ -14,7 +14,7 @@ export function CustomerTypesPanel() {
   const select = ({ [name]: type }: ReportRow) =>
     isSelected(state.filters, name)
       ? null
-      : () => change({ filters: { ...state.filters, [name]: [String(type)] } });
+      : () => change({ filters: withValues(state.filters, name, [String(type)]) });
   return (
     <Panel
       name="customer_types"

@@ -3,7 +3,7 @@ import { reportLimits } from '../../../domain/purchase-report.ts';
 import { pathOf } from '../api/path.ts';
 import { weekStart } from '../language/language.ts';
 import { addDays, dayAt } from './calendar.ts';
-import { parametersOf } from './filters.ts';
+import { parametersOf, withoutFilter } from './filters.ts';
 import { beginOfWeek } from './interval.ts';
 import { boundsOf, type Days, daysOf, intervalFor, isPossible, isPresent } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
@@ -62,6 +62,7 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
   const days = daysOf(state, context.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
   const reported = reportedSelection(state, days, context.at);
+  const ofAnyStatus = { ...state, filters: withoutFilter(state.filters, 'status') };
   const report = (parameters: object) =>
     pathOf('/purchases/report', { ...parameters, timezone, ...reported });
   // Lists and exports take a time zone for filters by local time alone.
@@ -94,8 +95,7 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
         group_by: 'status',
         measures: salesMeasures,
         timezone,
-        ...reported,
-        status: undefined,
+        ...reportedSelection(ofAnyStatus, days, context.at),
       }),
     ),
     customer_types: report({ group_by: 'customer_type', order_by: 'customer_type' }),
