@@ -42,8 +42,8 @@ export const shortcutSettings = {
   maxSearchedChangesBytes: upTo(2 ** 19),
   /** Requests that need no changes leave so many pending. */
   maxPendingRecords: upTo(100),
-  /** Changes are applied as they are published for so long after a query, instead of by the next one. */
-  maxFollowedMs: upTo(1_000),
+  /** Changes are applied as they are published while queries follow each other so soon, instead of by the next one. */
+  maxPauseMs: upTo(250),
   /** Pages are read from a time window that holds so many pages. */
   pagesPerWindow: { usual: 8, off: always, forced: 1 },
   /** So few purchases are exported in the process, instead of a process of its own. */

@@ -48,7 +48,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'No value of these. `without=utm_campaign` finds those of the group `null`, which `utm_campaign=null` does not. Several names, with commas between them, find purchases that have a value of none of them. `status` is the payment status. `coupon` finds purchases without the code of a coupon. An addition.',
   coupon:
     'Codes of coupons. A purchase has any of them. Upper and lower case differ. Several codes are several parameters: `coupon=a&coupon=b`. Purchases without one are found by `without=coupon`. An addition.',
-  not: 'Without this value, such as `utm_source:google`. A value is a name of `without`, a colon and an exact text. Purchases without a source match too. Several values are several parameters, of which a purchase has none: `not=utm_source:google&not=utm_campaign:test`. An addition.',
+  not: 'Not this value, as `utm_source:google`: another or none. A value is a name of `without`, a colon and an exact text. Several values are several parameters, of which a purchase has none: `not=utm_source:google&not=utm_campaign:test`. An addition.',
   customer_type:
     'First purchases, or others. A first one is that of a customer with the statuses of `status`, whatever other filters are: `returning` has later purchases. Reports, statistics and time series have it. An addition.',
   weekday: '1 (Monday) to 7, in `timezone`. Several have commas between them. An addition.',

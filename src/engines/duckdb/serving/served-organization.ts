@@ -136,7 +136,7 @@ export class ServedOrganization {
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
     const { dataDirectory, onError, shortcuts } = options;
-    this.#follower = createFollower(shortcuts.maxFollowedMs, () => this.#applyPublished());
+    this.#follower = createFollower(shortcuts.maxPauseMs, () => this.#applyPublished());
     this.#damaged =
       previous === undefined ? new DamagedFiles(dataDirectory, id, onError) : previous.#damaged;
   }
@@ -240,7 +240,7 @@ export class ServedOrganization {
       if (readsBaseAlone(present.generation)) return { result: await runWith(present) };
       const result = await runWith(await opened.begin(connection, found.instant));
       await commit(connection);
-      this.#follower.follow();
+      this.#follower.onQuery();
       return { result };
     } catch (error) {
       await rollback(connection);
