@@ -55,6 +55,8 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
         cells[2].textContent = 'R$12,251.70';
       })()`);
       expect(await overflowOf(page, '#purchases .scroll')).toBe(0);
+      const head = await page.locator('.ranking-head').boundingBox();
+      if (width > 640) expect(head?.height).toBeLessThan(40);
       await page.locator('.table-of-chart summary').click();
       await page.locator('.requests summary').click();
       if (width < 640) await page.locator('#more-controls').click();
@@ -73,6 +75,10 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
       await page.locator('.sections a').nth(1).click();
       await page.locator('main tbody tr').nth(25).waitFor();
       await check('campaigns');
+      await page.locator('.sections a').nth(3).click();
+      await page.locator('main a[href^="/app/flows/"]').nth(24).waitFor();
+      await check('flows');
+      expect(await overflowOf(page, '.list .scroll')).toBe(0);
     },
   );
 

@@ -20,6 +20,11 @@ describe.runIf(hasBrowser)('a panel of the page', { tags: ['slow'] }, () => {
     // Earlier data are better than none.
     expect(await ranking(page).count()).toBe(1);
     await page.unroute('**/v1/purchases/cohorts*');
+    // Both times, the totals are compared after the parts.
+    const ofTotals = /report\?(?!.*group_by)/;
+    await expect
+      .poll(() => requests.filter((request) => ofTotals.test(request.url())).length)
+      .toBe(4);
     const before = requests.length;
     const again = page.getByRole('button', { name: 'Try again' });
     await again.click();

@@ -65,7 +65,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(stateOf(page)).toMatchObject(state);
     await page.reload();
     await loaded();
-    expect(await page.locator('#chips li').allTextContents()).toEqual(['Platformbling×']);
+    expect(await page.locator('#chips li').allTextContents()).toEqual(['Platformisbling×']);
     const other = await show(`/${new URL(page.url()).hash}`);
     expect(await card(other.page, 'Orders').textContent()).toBe('2');
     expect(await other.page.locator('#chips li').count()).toBe(1);

@@ -1,5 +1,5 @@
 import { texts } from '../language/language.ts';
-import { filterNamed } from '../view/filters.ts';
+import { exclusion, filterNamed } from '../view/filters.ts';
 import { parseExactly } from './exact-json.ts';
 import { readKey } from './key.ts';
 import { ApiProblem } from './problem.ts';
@@ -83,5 +83,5 @@ async function problemIn(response: Response): Promise<ApiProblem> {
 function refusal(param = ''): string {
   if (param === 'interval') return texts.problems.interval;
   if (param === 'customer_id') return texts.problems.customer;
-  return texts.problems.refused(filterNamed(param)?.label ?? param);
+  return texts.problems.refused(param === exclusion ? '' : (filterNamed(param)?.label ?? param));
 }

@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type ApiProblem, againIn } from '../api/problem.ts';
 import { texts } from '../language/language.ts';
-import { filters } from '../view/filters.ts';
+import { exclusion, filters } from '../view/filters.ts';
 
 /** The parameters whose problems a control shows, by its place. */
 const parameters: Readonly<Record<string, readonly string[]>> = {
   period: ['created_since', 'created_until', 'period', 'from', 'to', 'compare_to', 'measure'],
-  filters: ['timezone', 'currencies', ...filters.map(({ name }) => name)],
+  filters: ['timezone', 'currencies', exclusion, ...filters.map(({ name }) => name)],
   series: ['interval', 'split'],
   ranking: ['group_by', 'then_by', 'group_limit'],
   cohorts: ['cohort_interval'],

@@ -20,14 +20,14 @@ export function DownloadPanel() {
   /** The button of the running download. */
   const [running, setRunning] = useState<string | null>(null);
   const aborting = useRef<AbortController>(null);
-  const save = async (kind: 'all' | 'parquet') => {
+  const save = async (kind: 'all' | 'parquet', path: string) => {
     aborting.current = new AbortController();
     const { signal } = aborting.current;
     setRunning(`#download-${kind}`);
     setProblem('');
     const onProgress = (bytes: number) => setProgress(megabytes.format(bytes / 1e6));
     try {
-      await saveAll(kind, requests[kind], state.timezone, { signal, onProgress });
+      await saveAll(kind, path, state.timezone, { signal, onProgress });
       setProgress((size) => texts.downloads.saved(size));
     } catch (error) {
       setProgress('');
@@ -35,21 +35,27 @@ export function DownloadPanel() {
     }
     setRunning(null);
   };
-  const button = (kind: 'all' | 'parquet') => ({
+  const button = (kind: 'all' | 'parquet', path: string) => ({
     id: `download-${kind}`,
     'data-download': kind,
     'aria-labelledby': `download-${kind} download-title`,
-    run: () => save(kind),
+    run: () => save(kind, path),
   });
   return (
     <section class="panel download" aria-labelledby="download-title">
       <h2 id="download-title">{texts.downloads.title}</h2>
-      <p class="hint">{texts.downloads.hint}</p>
+      <p class="hint">
+        {requests.all === null ? texts.filters.inapplicable : texts.downloads.hint}
+      </p>
       <div class="downloads" data-focus-next={running}>
-        <ActionButton class="primary" {...button('all')}>
-          CSV
-        </ActionButton>
-        <ActionButton {...button('parquet')}>Parquet</ActionButton>
+        {requests.all && (
+          <ActionButton class="primary" {...button('all', requests.all)}>
+            CSV
+          </ActionButton>
+        )}
+        {requests.parquet && (
+          <ActionButton {...button('parquet', requests.parquet)}>Parquet</ActionButton>
+        )}
         {running !== null && (
           <button type="button" class="quiet" onClick={() => aborting.current?.abort()}>
             {texts.filters.cancel}

@@ -1,18 +1,24 @@
 import { useState } from 'preact/hooks';
+import { announce } from '../components/announce.ts';
 import { problemAt } from '../components/failures.tsx';
 import { Problem } from '../components/problem.tsx';
 import { valueLabel } from '../display/dimensions.ts';
 import { formatMoney } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 import {
+  canExclude,
   dimensionBefore,
+  excludedOf,
   type Filter,
   type Filters as FilterValues,
-  filterNamed,
-  othersOf,
+  filters,
+  hasFilter,
+  negated,
   readValue,
+  withoutFilter,
   withoutValue,
   withValue,
+  withValues,
 } from '../view/filters.ts';
 import { defaultStatus, isOnlyPaid } from '../view/view-state.ts';
 import { useDashboard } from './dashboard-state.ts';
@@ -23,14 +29,20 @@ export function Filters() {
   const { state, currency, currencies, problems, change } = useDashboard();
   const [isOpen, setOpen] = useState(false);
   const [refused, setRefused] = useState('');
-  const remove = ({ name, values }: ChipData) => {
-    const filters = values.reduce((left, one) => withoutValue(left, name, one), state.filters);
-    if (name === 'status' && filters.status === undefined) {
-      return change({ filters: { ...filters, status: [defaultStatus] } });
+  const remove = ({ filter: { name }, value, isExcluded }: ChipData) => {
+    const filters = withoutValue(state.filters, name, value, isExcluded);
+    if (name === 'status' && !hasFilter(filters, name)) {
+      return change({ filters: withValues(filters, name, [defaultStatus]) });
     }
     // The ranking goes back to the dimension whose filter led it on.
-    const from = dimensionBefore(name === 'without' ? values : [name], state);
+    const from = isExcluded
+      ? undefined
+      : dimensionBefore([name === 'without' ? value : name], state);
     return change({ filters, ...(from && { group_by: from }) });
+  };
+  const negate = ({ filter: { name }, isExcluded }: ChipData, text: string) => {
+    change({ filters: negated(state.filters, name, !isExcluded) });
+    announce(text);
   };
   const toggle = (isOpen: boolean) => {
     setOpen(isOpen);
@@ -44,16 +56,21 @@ export function Filters() {
       return;
     }
     toggle(false);
-    change({ filters: changed(state.filters, filter, value, isNegated) });
+    const { name } = filter;
+    // No user has chosen the default.
+    const isDefault = name === 'status' && isOnlyPaid(state.filters);
+    const before = isDefault ? withoutFilter(state.filters, name) : state.filters;
+    change({ filters: withValue(before, filter, value, isNegated) });
   };
   return (
     <>
       <ul class="chips" id="chips" aria-label={texts.filters.list} data-focus-next="#add-filter">
         {chipsOf(state.filters, currencies).map((chip) => (
           <Chip
-            key={`${chip.name} ${chip.values.join()}`}
+            key={`${chip.filter.name} ${chip.value}`}
             chip={chip}
             currency={currency}
+            onNegate={(text) => negate(chip, text)}
             onRemove={() => remove(chip)}
           />
         ))}
@@ -71,65 +88,65 @@ export function Filters() {
   );
 }
 
-/** A value is one more of its filter. A negated one leaves the others of its set. */
-function changed(filters: FilterValues, filter: Filter, value: string, isNegated: boolean) {
-  const { name } = filter;
-  // No user has chosen the default.
-  const chosen = name === 'status' && isOnlyPaid(filters) ? { ...filters, status: [] } : filters;
-  if (!isNegated) return withValue(chosen, filter, value);
-  const before = chosen[name] ?? [];
-  const isNarrowed = before.includes(value) && before.length > 1;
-  return isNarrowed
-    ? withoutValue(filters, name, value)
-    : { ...filters, [name]: othersOf(filter, [value]) };
-}
-
-/** Values of a filter that one chip shows and removes. */
+/** A value of a filter. */
 type ChipData = {
-  readonly name: string;
-  readonly values: readonly string[];
-  /** Whether the chip follows another one of the same filter. */
+  readonly filter: Filter;
+  readonly value: string;
+  readonly isExcluded: boolean;
+  /** Whether the chip follows another one of the same filter and condition. */
   readonly isFurther: boolean;
-  /** The values that the filter excludes, if these are fewer. */
-  readonly excluded: readonly string[];
 };
 
-/** Chips of the filters that no other control shows: one for each value, or for the values that are excluded. */
-export const chipsOf = (filters: FilterValues, currencies: readonly string[]): ChipData[] =>
-  Object.entries(filters).flatMap(([name, values]): ChipData[] => {
-    if (name === 'currency' && currencies.length > 0) return [];
-    if (name === 'status' && isOnlyPaid(filters)) return [];
-    const excluded = othersOf(filterNamed(name) as Filter, values);
-    if (values.length > 1 && excluded.length > 0 && excluded.length < values.length) {
-      return [{ name, values, excluded, isFurther: false }];
-    }
-    return values.map((value, index) => ({
-      ...{ name, values: [value], excluded: [], isFurther: index > 0 },
-    }));
+/** Chips of the filters that no other control shows. */
+export const chipsOf = (values: FilterValues, currencies: readonly string[]): ChipData[] =>
+  filters.flatMap((filter) => {
+    const { name } = filter;
+    const isElsewhere =
+      name === 'currency' ? currencies.length > 0 : name === 'status' && isOnlyPaid(values);
+    const chips = (values: readonly string[], isExcluded: boolean) =>
+      values.map((value, index) => ({ filter, value, isExcluded, isFurther: index > 0 }));
+    return [
+      ...chips(isElsewhere ? [] : (values[name] ?? []), false),
+      ...chips(excludedOf(values, name), true),
+    ];
   });
 
 type ChipProperties = {
   readonly chip: ChipData;
   /** Of amounts. */
   readonly currency: string | null;
+  onNegate(text: string): void;
   onRemove(): void;
 };
 
-function Chip({ chip: { name, values, excluded, isFurther }, currency, onRemove }: ChipProperties) {
-  const filter = filterNamed(name);
-  const label = filter?.label ?? name;
-  const [value = ''] = values;
-  const isAmount = filter?.kind === 'money' && /^\d+$/.test(value);
-  const listed = (list: readonly string[]) => list.map((one) => valueLabel(name, one)).join(', ');
-  const shown = isAmount ? formatMoney(value, currency) : listed(values);
-  const text = excluded.length > 0 ? texts.filters.not(listed(excluded)) : shown;
+function Chip({ chip, currency, onNegate, onRemove }: ChipProperties) {
+  const { filter, value, isExcluded, isFurther } = chip;
+  const { name, label } = filter;
+  const { is, isNot, or, nor } = texts.filters;
+  const isAmount = filter.kind === 'money' && /^\d+$/.test(value);
+  const text = isAmount ? formatMoney(value, currency) : valueLabel(name, value);
+  const [operator, other] = isExcluded ? [isNot, is] : [is, isNot];
   return (
     <li>
-      <span class="chip-name">{isFurther ? texts.filters.or : label}</span>
-      <span class="chip-value" title={shown}>
+      <span class="chip-name">{isFurther ? (isExcluded ? nor : or) : label}</span>
+      {canExclude(filter) && !isFurther && (
+        <button
+          type="button"
+          class="operator"
+          aria-label={texts.filters.negate(label, operator, text, other)}
+          onClick={() => onNegate(`${label} ${other} ${text}`)}
+        >
+          {operator}
+        </button>
+      )}
+      <span class="chip-value" title={text}>
         {text}
       </span>
-      <button type="button" aria-label={texts.filters.remove(label, text)} onClick={onRemove}>
+      <button
+        type="button"
+        aria-label={texts.filters.remove(label, isExcluded ? `${isNot} ${text}` : text)}
+        onClick={onRemove}
+      >
         ×
       </button>
     </li>

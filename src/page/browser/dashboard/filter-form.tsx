@@ -6,7 +6,7 @@ import type { Report } from '../api/responses.ts';
 import { Select } from '../components/controls.tsx';
 import { valueLabel } from '../display/dimensions.ts';
 import { decimalMark, texts } from '../language/language.ts';
-import { type Filter, filterNamed, filters, othersOf } from '../view/filters.ts';
+import { canExclude, type Filter, filterNamed, filters, hasFilter } from '../view/filters.ts';
 import { suggestionsPath } from '../view/requests.ts';
 import { useDashboard } from './dashboard-state.ts';
 
@@ -22,13 +22,12 @@ const operators = [
 
 export function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
   const { state } = useDashboard();
-  const unused = filters.find(({ name }) => state.filters[name] === undefined);
+  const unused = filters.find(({ name }) => !hasFilter(state.filters, name));
   const [filter, setFilter] = useState(unused ?? (filters[0] as Filter));
   const [operator, setOperator] = useState('is');
   const form = useRef<HTMLFormElement>(null);
   useLayoutEffect(() => form.current?.querySelector('select')?.focus(), []);
-  // Of a closed set, the other values are chosen: orders without a value are left out too.
-  const canNegate = othersOf(filter, []).length > 0;
+  const canNegate = canExclude(filter);
   const submit = (event: Event) => {
     event.preventDefault();
     const input = form.current?.querySelector<HTMLInputElement>('#filter-input');
@@ -75,7 +74,7 @@ export function FilterForm({ onSubmit, onClose }: FilterFormProperties) {
       <button type="button" class="quiet" onClick={onClose}>
         {texts.filters.cancel}
       </button>
-      {canNegate && operator === 'not' && <p class="hint">{texts.filters.notMissing}</p>}
+      {canNegate && operator === 'not' && <p class="hint">{texts.filters.missing}</p>}
     </form>
   );
 }
@@ -91,7 +90,7 @@ function FilterInput({ filter }: { readonly filter: Filter }) {
   switch (filter.kind) {
     case 'choice':
       return <Choice name={filter.name} known={filter.values} />;
-    case 'dimension':
+    case 'fixed':
       return (
         <select id="filter-input">
           {filter.values.map((one) => (

@@ -43,8 +43,8 @@ export type DashboardData = {
 };
 export type PartName = keyof DashboardData;
 
-/** Requests a part. */
-export type Request<Name extends PartName> = () => Promise<DashboardData[Name]>;
+/** Requests a part. Null if a filter does not apply to it. */
+export type Request<Name extends PartName> = () => Promise<DashboardData[Name] | null>;
 
 /** Requests a part, and shows it or its failure. Null if it fails. */
 type Load = <Name extends PartName>(
@@ -59,7 +59,8 @@ export async function loadDashboard(
   load: Load,
   requestTotals: Request<'totals'>,
 ): Promise<void> {
-  const read = <Body>(path: string) => get<Body>(path, signal).then(({ body }) => body);
+  const read = async <Body>(path: string | null) =>
+    path === null ? null : (await get<Body>(path, signal)).body;
   void load('library', loadChartLibrary);
   const totals = await load('totals', requestTotals);
   if (signal.aborted) return;
@@ -70,7 +71,9 @@ export async function loadDashboard(
   void load('sales', () => read<SalesReport>(requests.sales));
   void load('customer_types', () => read<Report>(requests.customer_types));
   void load('customers', () => read<Report>(requests.customers));
-  void load('purchases', () => listPurchases(requests.purchases, signal));
+  void load('purchases', async () =>
+    requests.purchases === null ? null : listPurchases(requests.purchases, signal),
+  );
   void load('cohorts', () => read<Cohorts>(requests.cohorts));
 }
 

@@ -27,6 +27,7 @@ export function Panel<Name extends PartName>(properties: PanelProperties<Name>) 
   const { parts, view, problems } = useDashboard();
   const part = parts[name] as Part<DashboardData[Name]> | undefined;
   const value = part?.value ?? null;
+  const isInapplicable = part?.value === null && part.problem === null;
   const titleId = `${name}-title`;
   return (
     <section class="panel" aria-labelledby={titleId} aria-busy={!isEnded(part, view)}>
@@ -49,9 +50,11 @@ export function Panel<Name extends PartName>(properties: PanelProperties<Name>) 
         )}
       </div>
       <Problem text={problemAt(name, problems)} />
-      {hint && <p class="hint">{hint}</p>}
+      {hint && !isInapplicable && <p class="hint">{hint}</p>}
       <div id={id} data-focus-next={`#${titleId}`}>
-        {part && (value === null ? <NotLoaded /> : children(value, part.view))}
+        {isInapplicable && <p class="empty">{texts.filters.inapplicable}</p>}
+        {part?.problem && value === null && <NotLoaded />}
+        {part && value !== null && children(value, part.view)}
       </div>
     </section>
   );

@@ -16,7 +16,7 @@ import {
 export type Part<Value> = {
   /** The view of the value: an earlier one until that of the present view arrives. */
   readonly view: View;
-  /** Null if the request failed. */
+  /** Null if the request failed, or if a filter does not apply to the part. */
   readonly value: Value | null;
   /** The view of the last request that ended. Null while a failed one is repeated. */
   readonly ended: View | null;

@@ -28,6 +28,7 @@ export function RequestLines() {
       </summary>
       <div id="requests">
         {(Object.keys(titles) as (keyof typeof titles)[]).map((name) => {
+          if (requests[name] === null) return null;
           const saveAs = name === 'parquet' ? '-o purchases.parquet ' : '';
           const url = `${location.origin}${requests[name]}`;
           // URLs contain no character that double quotes would not protect.

@@ -1,23 +1,23 @@
 import { texts } from '../language/language.ts';
+import { hasFilter, withoutFilter, withValues } from '../view/filters.ts';
 import { defaultStatus, isOnlyPaid } from '../view/view-state.ts';
 import { useDashboard } from './dashboard-state.ts';
 
 /** Counts paid purchases alone, or those of every payment status. A filter may select others. */
 export function StatusSwitch() {
   const { state, change } = useDashboard();
-  const { status, ...others } = state.filters;
   const choices = [
     {
       id: 'only-paid',
       label: texts.statusSwitch.paid,
       isChosen: isOnlyPaid(state.filters),
-      filters: { status: [defaultStatus], ...others },
+      filters: withValues(state.filters, 'status', [defaultStatus]),
     },
     {
       id: 'all-statuses',
       label: texts.statusSwitch.all,
-      isChosen: status === undefined,
-      filters: others,
+      isChosen: !hasFilter(state.filters, 'status'),
+      filters: withoutFilter(state.filters, 'status'),
     },
   ];
   return (

@@ -21,10 +21,8 @@ export const statusLabel = (status: string): string =>
   (texts.statuses as Readonly<Record<string, string>>)[status] ?? status;
 
 /** The text of a value of a filter. */
-export function valueLabel(filter: string, value: string): string {
-  const labelOf = { status: statusLabel, without: dimensionLabel }[filter];
-  return labelOf === undefined ? value : labelOf(value);
-}
+export const valueLabel = (filter: string, value: string): string =>
+  filter === 'without' ? dimensionLabel(value) : groupLabel(filter, value, 'UTC');
 
 const weekdays = new Intl.DateTimeFormat(locale, { weekday: 'long', timeZone: 'UTC' });
 const hours = new Intl.DateTimeFormat(locale, { timeStyle: 'short', timeZone: 'UTC' });

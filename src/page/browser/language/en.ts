@@ -93,10 +93,13 @@ export const texts = {
     operator: 'Condition',
     is: 'is',
     isNot: 'is not',
-    not: (values: string) => `not ${values}`,
+    negate: (label: string, operator: string, value: string, other: string) =>
+      `${label} ${operator} ${value}: change to ${other}`,
     /** Between two values of a filter. */
     or: 'or',
-    notMissing: 'Orders without a value are left out too.',
+    /** Between two values that are excluded. */
+    nor: 'nor',
+    missing: 'Orders without a value are shown too.',
     apply: 'Apply',
     cancel: 'Cancel',
     remove: (label: string, value: string) => `Remove the filter ${label} ${value}`,
@@ -104,6 +107,8 @@ export const texts = {
     noValue: 'Enter a value.',
     minValue: 'Value from',
     maxValue: 'Value up to',
+    inapplicable:
+      'The filter by new or returning customers does not apply here. Remove it to see this part.',
     without: 'Without',
   },
   dimensions: {

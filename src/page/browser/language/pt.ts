@@ -94,9 +94,10 @@ export const texts: Catalogue = {
     operator: 'Condição',
     is: 'é',
     isNot: 'não é',
-    not: (values) => `não é ${values}`,
+    negate: (label, operator, value, other) => `${label} ${operator} ${value}: mudar para ${other}`,
     or: 'ou',
-    notMissing: 'Pedidos sem valor também ficam de fora.',
+    nor: 'nem',
+    missing: 'Pedidos sem valor também aparecem.',
     apply: 'Aplicar',
     cancel: 'Cancelar',
     remove: (label, value) => `Remover o filtro ${label} ${value}`,
@@ -104,6 +105,8 @@ export const texts: Catalogue = {
     noValue: 'Informe um valor.',
     minValue: 'Valor a partir de',
     maxValue: 'Valor até',
+    inapplicable:
+      'O filtro por clientes novos ou recorrentes não se aplica aqui. Remova-o para ver esta parte.',
     without: 'Sem',
   },
   dimensions: {

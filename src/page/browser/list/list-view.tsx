@@ -83,7 +83,11 @@ function Row({ list: { folder, columns }, record: { name, status, ...record } }:
         {typeof status === 'string' && <Badge status={status} />}
       </th>
       {columns.map(({ name, isNumber, isLabel, text }) => (
-        <td key={name} class={isNumber ? 'number' : isLabel ? undefined : 'instant'}>
+        <td
+          key={name}
+          class={isNumber ? 'number' : isLabel ? undefined : 'instant'}
+          data-name={name}
+        >
           {isLabel ? <Label text={text(record)} /> : text(record)}
         </td>
       ))}

@@ -7,7 +7,7 @@ import { reportTable } from '../display/csv.ts';
 import { dimensions } from '../display/dimensions.ts';
 import { texts } from '../language/language.ts';
 import { dayAt } from '../view/calendar.ts';
-import { type Filters, filterNamed, withMissing } from '../view/filters.ts';
+import { type Filters, filterNamed, withMissing, withValues } from '../view/filters.ts';
 import { GroupsTable } from './groups-table.tsx';
 
 export const RankingPanel = () => (
@@ -92,6 +92,6 @@ function selectionOf(
 /** Purchases without a value have a filter too. Empty text has none. */
 function selected(filters: Filters, name: string, value: unknown): Filters {
   if (value === null) return withMissing(filters, name);
-  const isFilter = filterNamed(name) !== undefined && typeof value === 'string' && value !== '';
-  return isFilter ? { ...filters, [name]: [value] } : filters;
+  const isFilter = filterNamed(name) !== undefined && value !== '';
+  return isFilter ? withValues(filters, name, [String(value)]) : filters;
 }

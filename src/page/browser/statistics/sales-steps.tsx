@@ -4,6 +4,7 @@ import { Panel } from '../dashboard/panel.tsx';
 import { amountCell, type CsvTable } from '../display/csv.ts';
 import { formatCount, formatMoney, formatShare } from '../display/format.ts';
 import { texts } from '../language/language.ts';
+import { hasFilter, withValues } from '../view/filters.ts';
 
 /** From the creation of an order to its payment, or to its end without one: the payment statuses of each step. */
 const steps = {
@@ -66,11 +67,8 @@ function Steps({ report }: { readonly report: SalesReport }) {
   // Amounts of several currencies have no sum.
   const money = (rows: readonly SalesRow[], measure: Measure) =>
     report.mixed_currencies ? '–' : formatMoney(sumOf(rows, measure), report.currency);
-  const select = (step: Step) => {
-    const { status: _, ...others } = state.filters;
-    const statuses = steps[step];
-    change({ filters: statuses === null ? others : { ...others, status: statuses } });
-  };
+  const select = (step: Step) =>
+    change({ filters: withValues(state.filters, 'status', steps[step] ?? []) });
   return (
     <div class="steps">
       {stepNames.map((step) => {
@@ -82,7 +80,11 @@ function Steps({ report }: { readonly report: SalesReport }) {
             type="button"
             class="step"
             data-step={step}
-            aria-pressed={(state.filters.status ?? []).join() === (steps[step] ?? []).join()}
+            aria-pressed={
+              steps[step] === null
+                ? !hasFilter(state.filters, 'status')
+                : state.filters.status?.join() === steps[step].join()
+            }
             onClick={() => select(step)}
           >
             <span class="card-label">{texts.sales[step]}</span>

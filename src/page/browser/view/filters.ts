@@ -1,6 +1,6 @@
 import { minorDigits } from '../../../domain/currency.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
-import { optionalDimensions } from '../../../domain/purchase-query.ts';
+import { customerTypes, optionalDimensions } from '../../../domain/purchase-query.ts';
 import { decimalMark, locale, texts } from '../language/language.ts';
 
 /** The filters of the page. Each is the parameter of the same name. */
@@ -10,13 +10,20 @@ export type Filter = { readonly name: string; readonly label: string } & (
       /** Offered until those that occur are known. */
       readonly values: readonly string[];
     }
-  /** Names of dimensions of which purchases have no value. */
-  | { readonly kind: 'dimension'; readonly values: readonly string[] }
+  /** All values, in their order. */
+  | { readonly kind: 'fixed'; readonly values: readonly string[] }
   /** Text that many purchases share, so the page suggests values. */
   | { readonly kind: 'label' }
   | { readonly kind: 'money' }
   | { readonly kind: 'text'; readonly example: string }
 );
+
+const numbersFrom = (first: number, last: number): string[] =>
+  Array.from({ length: last - first + 1 }, (_, index) => String(first + index));
+
+const fixed = (name: keyof typeof texts.dimensions, values: readonly string[]): Filter => ({
+  ...{ name, label: texts.dimensions[name], kind: 'fixed', values },
+});
 
 export const filters: readonly Filter[] = [
   { name: 'status', label: texts.dimensions.status, kind: 'choice', values: paymentStatuses },
@@ -24,20 +31,23 @@ export const filters: readonly Filter[] = [
   { name: 'currency', label: texts.dimensions.currency, kind: 'choice', values: [] },
   ...trackingLabels.map((name): Filter => ({ name, label: texts.dimensions[name], kind: 'label' })),
   { name: 'coupon', label: texts.dimensions.coupon, kind: 'label' },
+  fixed('weekday', numbersFrom(1, 7)),
+  fixed('hour_of_day', numbersFrom(0, 23)),
+  fixed('customer_type', customerTypes),
   { name: 'min_value_in_cents', label: texts.filters.minValue, kind: 'money' },
   { name: 'max_value_in_cents', label: texts.filters.maxValue, kind: 'money' },
-  { name: 'without', label: texts.filters.without, kind: 'dimension', values: optionalDimensions },
+  { name: 'without', label: texts.filters.without, kind: 'fixed', values: optionalDimensions },
   { name: 'customer_id', label: texts.dimensions.customer, kind: 'text', example: 'cus_…' },
 ];
 
 export const filterNamed = (name: string): Filter | undefined =>
   filters.find((filter) => filter.name === name);
 
-/** The values of filters, by name: a purchase has one of them. No list is empty. */
+/** The values of filters, by name: a purchase has one of them, and none of those of `not`. No list is empty. */
 export type Filters = Readonly<Record<string, readonly string[]>>;
 
 /** Parameters whose values have commas between them. Others are given several times. */
-const commaLists: readonly string[] = ['status', 'platform', 'without'];
+const commaLists: readonly string[] = ['status', 'platform', 'without', 'weekday', 'hour_of_day'];
 
 /** Whether a filter may have several values: amounts of several currencies have no sum. */
 export const isSeveral = ({ name, kind }: Filter): boolean =>
@@ -52,28 +62,90 @@ export const parametersOf = (filters: Filters): Readonly<Record<string, readonly
     ]),
   );
 
+/** Whether a filter may have a value. The API compares other texts. */
+export const isPossibleValue = (filter: Filter, value: string): boolean =>
+  filter.kind !== 'fixed' || filter.values.includes(value);
+
 /** The values of a filter in the URL. */
 export const valuesIn = (name: string, given: readonly string[]): readonly string[] => {
   const values = commaLists.includes(name) ? given.flatMap((text) => text.split(',')) : given;
   return [...new Set(values.filter((value) => value !== ''))];
 };
 
+/** Whether the values of a filter may be excluded instead. */
+export const canExclude = ({ name }: Filter): boolean =>
+  (optionalDimensions as readonly string[]).includes(name);
+
+/** The parameter of values that purchases do not have: each is a name, a colon and a value. */
+export const exclusion = 'not';
+
+/** The values of a filter that are excluded. */
+export const excludedOf = ({ [exclusion]: texts = [] }: Filters, name: string): string[] =>
+  texts.filter((text) => text.startsWith(`${name}:`)).map((text) => text.slice(name.length + 1));
+
+/** Whether the page has a chip for an excluded value. */
+export function isExclusion(text: string): boolean {
+  const [name = '', ...value] = text.split(':');
+  const filter = filterNamed(name);
+  return filter !== undefined && canExclude(filter) && value.join() !== '';
+}
+
+/** Whether purchases are filtered by a name. */
+export const hasFilter = (filters: Filters, name: string): boolean =>
+  filters[name] !== undefined || excludedOf(filters, name).length > 0;
+
+/** Filters without one of them. */
+export function withoutFilter(filters: Filters, name: string): Filters {
+  const { [name]: _, [exclusion]: texts = [], ...others } = filters;
+  const left = texts.filter((text) => !text.startsWith(`${name}:`));
+  return left.length === 0 ? others : { ...others, [exclusion]: left };
+}
+
+/** Filters with these values of one of them. If they are excluded, none is selected, and the reverse. */
+export function withValues(
+  filters: Filters,
+  name: string,
+  values: readonly string[],
+  isExcluded = false,
+): Filters {
+  const others = withoutFilter(filters, name);
+  if (values.length === 0) return others;
+  if (!isExcluded) return { ...others, [name]: values };
+  const texts = values.map((value) => `${name}:${value}`);
+  return { ...others, [exclusion]: [...(others[exclusion] ?? []), ...texts] };
+}
+
+const valuesOf = (filters: Filters, name: string, isExcluded: boolean): readonly string[] =>
+  isExcluded ? excludedOf(filters, name) : (filters[name] ?? []);
+
 /** Filters with one more value of one of them, or with that value alone. */
-export function withValue(filters: Filters, filter: Filter, value: string): Filters {
-  const before = isSeveral(filter) ? (filters[filter.name] ?? []) : [];
-  return { ...filters, [filter.name]: [...new Set([...before, value])] };
+export function withValue(
+  filters: Filters,
+  filter: Filter,
+  value: string,
+  isExcluded = false,
+): Filters {
+  const { name } = filter;
+  const before = isExcluded || isSeveral(filter) ? valuesOf(filters, name, isExcluded) : [];
+  return withValues(filters, name, [...new Set([...before, value])], isExcluded);
 }
 
 /** Filters without a value of one of them. */
-export function withoutValue(filters: Filters, name: string, value: string): Filters {
-  const { [name]: values = [], ...others } = filters;
-  const left = values.filter((one) => one !== value);
-  return left.length === 0 ? others : { ...filters, [name]: left };
+export function withoutValue(
+  filters: Filters,
+  name: string,
+  value: string,
+  isExcluded = false,
+): Filters {
+  const left = valuesOf(filters, name, isExcluded).filter((one) => one !== value);
+  return withValues(filters, name, left, isExcluded);
 }
 
-/** The other values of a closed set. Empty for other filters. */
-export const othersOf = (filter: Filter, values: readonly string[]): readonly string[] =>
-  filter.kind === 'choice' ? filter.values.filter((value) => !values.includes(value)) : [];
+/** Filters with all values of one of them excluded, or selected if they are excluded. */
+export function negated(filters: Filters, name: string, isExcluded: boolean): Filters {
+  const values = [false, true].flatMap((one) => valuesOf(filters, name, one));
+  return withValues(filters, name, [...new Set(values)], isExcluded);
+}
 
 /** Adds a name to the filter by purchases without a value. */
 export const withMissing = (filters: Filters, name: string): Filters =>

@@ -3,26 +3,29 @@ import { reportLimits } from '../../../domain/purchase-report.ts';
 import { pathOf } from '../api/path.ts';
 import { weekStart } from '../language/language.ts';
 import { addDays, dayAt } from './calendar.ts';
-import { parametersOf } from './filters.ts';
+import { parametersOf, withoutFilter } from './filters.ts';
 import { beginOfWeek } from './interval.ts';
 import { boundsOf, type Days, daysOf, intervalFor, isPossible, isPresent } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
 
-/** The API requests of a view, as paths. Downloads and lines for `curl` have the same paths. */
+/**
+ * The API requests of a view, as paths. Downloads and lines for `curl` have the same paths. Null: a filter
+ * does not apply to the request.
+ */
 export type Requests = {
   readonly totals: string;
   /** A report, or a time series if the chart has a line for each group. */
   readonly series: string;
   readonly ranking: string;
   /** By payment status, whatever the filter by it is. */
-  readonly sales: string;
+  readonly sales: string | null;
   readonly customer_types: string;
   readonly customers: string;
-  readonly cohorts: string;
+  readonly cohorts: string | null;
   readonly currencies: string;
-  readonly purchases: string;
-  readonly parquet: string;
-  readonly all: string;
+  readonly purchases: string | null;
+  readonly parquet: string | null;
+  readonly all: string | null;
 };
 
 /** Inputs of the requests in addition to the view state. */
@@ -59,9 +62,16 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
   const days = daysOf(state, context.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
   const reported = reportedSelection(state, days, context.at);
+  const ofAnyStatus = { ...state, filters: withoutFilter(state.filters, 'status') };
   const report = (parameters: object) =>
     pathOf('/purchases/report', { ...parameters, timezone, ...reported });
-  const file = (parameters: object) => pathOf('/purchases/export', { ...selection, ...parameters });
+  // Lists and exports take a time zone for filters by local time alone.
+  const isLocal = filters.weekday !== undefined || filters.hour_of_day !== undefined;
+  const listed = { ...selection, ...(isLocal && { timezone }) };
+  const file = (parameters: object) => pathOf('/purchases/export', { ...listed, ...parameters });
+  // Lists, exports and cohorts refuse this filter, and without `status`, other purchases are first ones.
+  const unlessByCustomerType = (path: string) =>
+    filters.customer_type === undefined ? path : null;
   const isChosen = state.interval !== 'auto' && isPossible(state.interval, days, state.compare_to);
   const automatic = (days === null && context.interval) || intervalFor(days, state.compare_to);
   const interval = isChosen ? state.interval : automatic;
@@ -80,13 +90,14 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
             ...selection,
           }),
     ranking: report(rankingParameters(state)),
-    sales: pathOf('/purchases/report', {
-      group_by: 'status',
-      measures: salesMeasures,
-      timezone,
-      ...reported,
-      status: undefined,
-    }),
+    sales: unlessByCustomerType(
+      pathOf('/purchases/report', {
+        group_by: 'status',
+        measures: salesMeasures,
+        timezone,
+        ...reportedSelection(ofAnyStatus, days, context.at),
+      }),
+    ),
     customer_types: report({ group_by: 'customer_type', order_by: 'customer_type' }),
     // Not compared: customers of the compared time alone are not the best ones of the period.
     customers: pathOf('/purchases/report', {
@@ -98,21 +109,25 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
       timezone,
       ...selection,
     }),
-    cohorts: pathOf('/purchases/cohorts', {
-      interval: state.cohort_interval,
-      periods: String(cohortCount),
-      timezone,
-      ...weeksOf(state.cohort_interval),
-      ...filters,
-      ...boundsOf(daysOfCohorts(state, days, context.at), timezone),
-    }),
+    cohorts: unlessByCustomerType(
+      pathOf('/purchases/cohorts', {
+        interval: state.cohort_interval,
+        periods: String(cohortCount),
+        timezone,
+        ...weeksOf(state.cohort_interval),
+        ...filters,
+        ...boundsOf(daysOfCohorts(state, days, context.at), timezone),
+      }),
+    ),
     currencies: report({ group_by: 'currency', order_by: '-purchase_count' }),
-    purchases: pathOf('/purchases', {
-      limit: String(Math.min(context.purchaseCount, pageLimits.max)),
-      ...selection,
-    }),
-    parquet: file({ format: 'parquet' }),
-    all: file({}),
+    purchases: unlessByCustomerType(
+      pathOf('/purchases', {
+        limit: String(Math.min(context.purchaseCount, pageLimits.max)),
+        ...listed,
+      }),
+    ),
+    parquet: unlessByCustomerType(file({ format: 'parquet' })),
+    all: unlessByCustomerType(file({})),
   };
 }
 

@@ -3,7 +3,15 @@ import { queryOf } from '../api/path.ts';
 import { ApiProblem } from '../api/problem.ts';
 import { texts } from '../language/language.ts';
 import { browserTimeZone, isDay, isTimeZone } from './calendar.ts';
-import { type Filters, filters, parametersOf, valuesIn } from './filters.ts';
+import {
+  exclusion,
+  type Filters,
+  filters,
+  isExclusion,
+  isPossibleValue,
+  parametersOf,
+  valuesIn,
+} from './filters.ts';
 import {
   type Comparison,
   comparisonNames,
@@ -100,18 +108,35 @@ export function readLink(hash: string) {
     split: oneOf('split', ['none', 'groups'], 'none'),
     currencies: oneOf('currencies', ['one', 'all'], 'one'),
     cohort_interval: oneOf('cohort_interval', cohortIntervals, 'month'),
-    filters: Object.fromEntries(
-      filters.flatMap(({ name }) => {
-        const values = valuesIn(name, given.getAll(name));
-        if (name === 'status' && values.length === 0) return [[name, [defaultStatus]]];
-        const isNone = values.length === 0 || (name === 'status' && values.includes(allStatuses));
-        return isNone ? [] : [[name, values]];
-      }),
-    ),
+    filters: readFilters(given, refuse),
   };
   if (isPossible(state.interval, daysOf(state), state.compare_to)) return { state, problems };
   refuse('interval', texts.problems.interval);
   return { state: { ...state, interval: 'auto' }, problems };
+}
+
+/** The filters in a link. */
+function readFilters(
+  given: URLSearchParams,
+  refuse: (name: string, message: string) => void,
+): Filters {
+  const read = (name: string, isValid: (value: string) => boolean) =>
+    valuesIn(name, given.getAll(name)).filter((value) => {
+      if (isValid(value)) return true;
+      refuse(name, texts.problems.unknown(`${name}=${value}`));
+      return false;
+    });
+  const selected = filters.map((filter) => {
+    const values = read(filter.name, (value) => isPossibleValue(filter, value));
+    return [filter.name, filter.name === 'status' ? statusesOf(values) : values] as const;
+  });
+  const all = [...selected, [exclusion, read(exclusion, isExclusion)] as const];
+  return Object.fromEntries(all.filter(([, values]) => values.length > 0));
+}
+
+function statusesOf(values: readonly string[]): readonly string[] {
+  if (values.length === 0) return [defaultStatus];
+  return values.includes(allStatuses) ? [] : values;
 }
 
 export const measureNames = [
