@@ -2,7 +2,6 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import {
   type Interval,
   type PeriodCalendar,
-  type PeriodRange,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
@@ -16,6 +15,7 @@ import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { isAnyOfTexts } from '../filter-conditions.ts';
 import type { CohortSource } from './cohorts.ts';
 import { type DimensionSource, dimensionOf, needsFirsts, ofCustomerType } from './dimensions.ts';
+import { rangeOfRows } from './report-periods.ts';
 import type { ReportRows, ReportSource, SideQuery, TimeBounds } from './source.ts';
 import {
   type Dialect,
@@ -23,7 +23,6 @@ import {
   type Part,
   readsStatement,
   type SumName,
-  sumsOf,
 } from './statement.ts';
 
 /** An engine whose purchases have columns named as in Postgres, with the texts of labels. */
@@ -90,23 +89,6 @@ export function plainSource(engine: PlainEngine): ReportSource & CohortSource {
     purchases: (cohorts) => cohortPurchases(engine, cohorts),
   };
   return source;
-}
-
-/** The first and the last period that the rows of a report by period have. */
-async function rangeOfRows(
-  source: ReportSource,
-  calendar: PeriodCalendar,
-  filters: PurchaseFilters,
-): Promise<PeriodRange | null> {
-  const sums = sumsOf([]);
-  const dimensions = [calendar.interval];
-  const side = await source.side({ ...calendar, filters, dimensions, sums, periodRows: null });
-  const statement = readsStatement(source.dialect, [{ side, sums }]);
-  const [row = []] = await source.query(
-    sql`select min(d0), max(d0), count(*) from (${statement}) as periods`,
-  );
-  const [first, last, count] = row.map(Number);
-  return count ? { first: first as number, last: last as number } : null;
 }
 
 /** Of the matching purchases alone: finding codes takes longer than filters. */

@@ -1,3 +1,4 @@
+import sql from 'sql-template-tag';
 import type { Bounds } from '../../domain/compared-period.ts';
 import {
   intervals,
@@ -26,6 +27,7 @@ import {
 } from '../../domain/purchase-report.ts';
 import { type Group, measuresOf } from './groups.ts';
 import type { ReportSource } from './source.ts';
+import { readsStatement, sumsOf } from './statement.ts';
 
 /** A query whose interval is known. */
 export type ResolvedQuery = Omit<PurchaseReportQuery, 'groupBy'> & {
@@ -221,4 +223,23 @@ export async function named(
     values: measuresOf(measures, own),
     compared: sides === 1 ? null : measuresOf(measures, compared),
   }));
+}
+
+/** The first and the last period that a report by period has; for a `range` that an engine does not know otherwise. */
+export async function rangeOfRows(
+  { dialect, side: readSide, query }: Pick<ReportSource, 'dialect' | 'side' | 'query'>,
+  calendar: PeriodCalendar,
+  filters: PurchaseFilters,
+): Promise<PeriodRange | null> {
+  const sums = sumsOf([]);
+  const dimensions = [calendar.interval];
+  const side = await readSide({ ...calendar, filters, dimensions, sums, periodRows: null });
+  if (side.parts.length === 0) return null;
+  const [row = []] = await query(sql`
+    select min(d0), max(d0), count(*) from (
+      select d0 from (${readsStatement(dialect, [{ side, sums }])}) as part
+      group by d0 having sum(purchase_count) > 0
+    ) as period`);
+  const [first, last, count] = row.map(Number) as [number, number, number];
+  return count === 0 ? null : { first, last };
 }

@@ -1,10 +1,9 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import { type PeriodCalendar, type PeriodRange, periodKeyAt } from '../../../domain/period.ts';
+import { periodKeyAt } from '../../../domain/period.ts';
 import {
   isUnfiltered,
   type LabelDimension,
   labelOfDimension,
-  type PurchaseFilters,
   readsCoupons,
 } from '../../../domain/purchase-query.ts';
 import { isPeriodDimension, type PurchaseCohortsQuery } from '../../../domain/purchase-report.ts';
@@ -12,6 +11,7 @@ import { queryRows } from '../../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../../purchase-store/format/layout.ts';
 import type { CohortSource } from '../../report/cohorts.ts';
 import { dimensionOf, needsFirsts, ofCustomerType } from '../../report/dimensions.ts';
+import { rangeOfRows } from '../../report/report-periods.ts';
 import type { ReportSource, SideQuery } from '../../report/source.ts';
 import {
   addsUp,
@@ -20,7 +20,6 @@ import {
   readsStatement,
   type Side,
   type SumName,
-  sumsOf,
 } from '../../report/statement.ts';
 import { countCoupons } from '../coupons.ts';
 import { purchasesMatching } from '../filters.ts';
@@ -35,14 +34,14 @@ import { type GroupedPeriods, purchaseParts } from './purchase-parts.ts';
 export function duckdbSource(reading: Reading): ReportSource & CohortSource {
   const { connection, generation, context } = reading;
   const { maxGroupsInMemory, maxReportGroups } = context.shortcuts;
-  return {
+  const source: ReportSource & CohortSource = {
     dialect,
     bounds: async (filters) => {
       if (generation.summary.isEmpty) return null;
       const { since, until } = timeBounds(generation.summary, filters);
       return { first: since, last: until };
     },
-    range: (calendar, filters) => readRange(reading, calendar, filters),
+    range: (calendar, filters) => rangeOfRows(source, calendar, filters),
     async hasFewGroups(dimensions, sides) {
       if (dimensions.includes('customer')) return false;
       await countCoupons(reading, dimensions);
@@ -60,6 +59,7 @@ export function duckdbSource(reading: Reading): ReportSource & CohortSource {
     readAll: (reads) => queryRows(connection, readsStatement(dialect, reads)),
     query: (statement) => queryRows(connection, statement),
   };
+  return source;
 }
 
 async function cohortPurchases(
@@ -179,26 +179,4 @@ async function isAmong(
   const keys = await generation.labels.findKeys(connection, new Map([[label, texts]]));
   const all = [...(keys.get(label) ?? []), ...(only.includes(null) ? [noLabel] : [])];
   return all.length === 0 ? sql`false` : raw(`${labelKey(label)} in (${all.join(', ')})`);
-}
-
-async function readRange(
-  reading: Reading,
-  calendar: PeriodCalendar,
-  filters: PurchaseFilters,
-): Promise<PeriodRange | null> {
-  const { connection } = reading;
-  const sums = sumsOf([]);
-  const dimensions = [calendar.interval];
-  const side = await sideOf(reading, { ...calendar, filters, dimensions, sums, periodRows: null });
-  if (side.parts.length === 0) return null;
-  const [row] = await queryRows(
-    connection,
-    sql`
-      select min(d0), max(d0) from (
-        select d0 from (${readsStatement(dialect, [{ side, sums }])})
-        group by d0 having sum(purchase_count) > 0
-      )`,
-  );
-  const [first, last] = row ?? [];
-  return first == null || last == null ? null : { first: Number(first), last: Number(last) };
 }
