@@ -67,7 +67,6 @@ export class OrganizationFiles {
   #retryAt = 0;
   #failedStamp: string | null = null;
   #unavailability: Unavailability = 'not_loaded';
-  #isServing = false;
 
   /** `previous` were opened in another instance: they may be damaged. */
   constructor(id: bigint, options: FilesOptions, previous?: OrganizationFiles) {
@@ -82,9 +81,9 @@ export class OrganizationFiles {
     return this.#opened;
   }
 
-  /** Whether the last `find` found files that are still there: they are removed with their organization. */
-  get isServing(): boolean {
-    return this.#isServing && this.#opened !== null && this.#stamp !== null;
+  /** The open files are still there: they are removed with their organization. */
+  get arePresent(): boolean {
+    return this.#opened !== null && this.#stamp !== null;
   }
 
   get isEvictable(): boolean {
@@ -97,7 +96,6 @@ export class OrganizationFiles {
 
   /** Opens the files that CURRENT names, and finds their pending batches. Null if none from `source` are readable. */
   async find(source: string | null): Promise<Found | null> {
-    this.#isServing = false;
     for (;;) {
       // The tick is read before CURRENT, so that CURRENT and the log have all that the tick has published.
       const tick = this.#options.ticks.of(this.#id);
@@ -116,7 +114,6 @@ export class OrganizationFiles {
         // Without pending batches, the store may show a later tick, if the tick's file went back.
         const instant = pending === null ? later(ofTick, opened.instant) : ofTick;
         const end = pending?.end ?? opened.store.part().position;
-        this.#isServing = true;
         return { opened, tick, pending, end, instant };
       } catch (error) {
         this.damaged.add(current, error);

@@ -71,6 +71,8 @@ export class ServedOrganization {
   readonly #options: ServedOrganizationOptions;
   readonly #files: OrganizationFiles;
   readonly #follower: Follower;
+  /** The last query could read the files. */
+  #isServing = false;
   lastUsedAt = performance.now();
 
   /** `previous` served the organization in another instance. */
@@ -88,8 +90,8 @@ export class ServedOrganization {
 
   /** The instants of a response now; null if queries do not read files. */
   get servedInstants(): ServedInstants | null {
-    const { opened, isServing } = this.#files;
-    if (opened === null || !isServing) return null;
+    const { opened, arePresent } = this.#files;
+    if (opened === null || !arePresent || !this.#isServing) return null;
     const tick = this.#options.ticks.of(this.id);
     const { instant, polledAt } = publishedOf(this.id, opened.store.current, tick);
     return { asOf: instant, tickAsOf: polledAt };
@@ -207,12 +209,10 @@ export class ServedOrganization {
 
   /** Applies what a tick has published since. The next query reports a failure. */
   async #applyPublished(): Promise<void> {
-    const opened = this.#files.opened;
-    if (opened === null) return;
+    if (this.#files.opened === null) return;
     try {
-      const { store } = opened;
-      const { logEnd } = publishedOf(this.id, store.current, this.#options.ticks.of(this.id));
-      if (logEnd > store.part().position) await this.#findApplied(null, undefined);
+      const found = await this.#files.find(null);
+      if (found?.pending) await this.#change(found.opened, () => this.#apply(found));
     } catch {}
   }
 
@@ -270,8 +270,11 @@ export class ServedOrganization {
     }
   }
 
-  #find(source: string | null): Promise<Found | null> {
+  async #find(source: string | null): Promise<Found | null> {
     this.lastUsedAt = performance.now();
-    return this.#files.find(source);
+    this.#isServing = false;
+    const found = await this.#files.find(source);
+    this.#isServing = found !== null;
+    return found;
   }
 }
