@@ -179,8 +179,9 @@ describe('a worker that is killed', { tags: ['slow'], timeout: 120_000 }, () => 
         await Promise.all([writing, reading]);
       }
       expect(worker.child.signalCode, worker.output()).toBe('SIGKILL');
-      expect(await reading).toBeGreaterThan(0);
-      await readAtomically(pair, reader, startReader, onceTrue());
+      const afterwards = await readAtomically(pair, reader, startReader, onceTrue());
+      // On a busy machine, ticks are published between the reads of a pair until the worker is killed.
+      expect((await reading) + afterwards).toBeGreaterThan(0);
       await recover();
     },
   );
