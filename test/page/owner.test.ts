@@ -8,6 +8,13 @@ import { addGrowingShop, test as base, january } from './opened-page.ts';
 
 const statuses = ['paid', 'paid', 'pending', 'authorized', 'abandoned', 'refunded', 'voided'];
 
+const coupons = ['VERAO10', 'FRETE'].map((code) => ({
+  id: '1',
+  code,
+  value: 10,
+  type: 'percentage',
+}));
+
 /** A shop with an order of each status each day, from two sources and a third one for the first. */
 const it = base.extend('ownShop', { scope: 'file' }, async ({ database: { pool } }) => {
   const organizationId = await addOrganization(pool, 'Ateliê Jabuticaba');
@@ -21,7 +28,7 @@ const it = base.extend('ownShop', { scope: 'file' }, async ({ database: { pool }
         ...{ customer_id, payment_status, currency: 'BRL', order_number: `#${1001 + index}` },
         ...{ purchase_value_in_cents: 10_000 + index, discount_in_cents: 500 },
         ...{ shipping_cost_customer_in_cents: 1_250, platform: 'shopify', status: 'open' },
-        coupons: JSON.stringify([{ id: '1', code: 'VERAO10', value: 10, type: 'percentage' }]),
+        coupons: JSON.stringify(index === 1 ? [] : coupons),
         utm_source: ['google', 'facebook', 'email'][index % 3] ?? null,
         created_at: `2026-01-2${index}T12:00:00Z`,
       }),
@@ -80,6 +87,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       'Paid,2,200.01,10.00,25.00,BRL',
       'Pending,2,200.05,10.00,25.00,BRL',
     ]);
+    expect(file.at(-1)).toBe('Paid with a coupon,1,100.00,5.00,12.50,BRL');
     expect(await texts(page, '#sales .step')).toEqual([
       'Orders created7R$700.21',
       'Paid2R$200.0128.6% of all',
@@ -89,6 +97,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       'Voided1R$100.0614.3% of all',
       'DiscountsR$10.00of paid ones',
       'Shipping chargedR$25.00of paid ones',
+      'Paid with a coupon1R$100.0050% of paid ones',
     ]);
     await page.locator('[data-step=waiting]').click();
     await loaded();
