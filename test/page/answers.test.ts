@@ -134,13 +134,13 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     expect((await texts(page, '#chips .chip-value'))[0]?.replace('\u00a0', ' ')).toBe(
       'R$ 1.234,56',
     );
-    await page.locator('#chips button').click();
+    await page.locator('#chips button').last().click();
     await loaded();
     expect(await page.locator('#dimension').inputValue()).toBe('utm_source');
     await page.locator('#ranking .link').first().click();
     await loaded();
     expect(await page.locator('#dimension').inputValue()).toBe('utm_medium');
-    await page.locator('#chips button').click();
+    await page.locator('#chips button').last().click();
     await loaded();
     expect(await page.locator('#dimension').inputValue()).toBe('utm_source');
   });
@@ -166,7 +166,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     expect(await page.locator('#filter-problem').textContent()).toBe(
       'O serviço não aceita este valor de Plataforma.',
     );
-    await page.locator('#chips button').click();
+    await page.locator('#chips button').last().click();
     await loaded();
     expect(await page.locator('.problem:visible').count()).toBe(0);
   });
