@@ -186,6 +186,28 @@ describe.runIf(hasBrowser)('the page', () => {
     },
   );
 
+  it('says that a download failed, and no more once one succeeds', { tags: ['slow'] }, async ({
+    open,
+    fullShop,
+  }) => {
+    const { page, requests, enter, save } = await open(paidJanuary, { locale: 'pt-BR' });
+    await page.evaluate('delete window.showSaveFilePicker');
+    await enter(fullShop.secret);
+    const problem = page.locator('.download .problem');
+    for (const kind of ['all', 'parquet']) {
+      await page.route('**/v1/purchases/export*', (route) => route.abort());
+      await page.locator(`[data-download=${kind}]`).click();
+      await problem.waitFor();
+      expect(await problem.textContent()).toMatch(/^Não foi possível acessar o serviço/);
+      expect(await page.locator('.banner').count()).toBe(0);
+      await page.unroute('**/v1/purchases/export*');
+      const before = requests.length;
+      await save(kind);
+      await problem.waitFor({ state: 'hidden' });
+      expect(requests.slice(before)).toHaveLength(1);
+    }
+  });
+
   it('downloads the whole selection as Parquet', { tags: ['slow'] }, async ({ open, fullShop }) => {
     const { page, enter, save } = await open(paidJanuary);
     await page.evaluate('delete window.showSaveFilePicker');
