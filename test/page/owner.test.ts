@@ -1,9 +1,10 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { seedDatabase } from '../../src/seed/seed-database.ts';
 import { addRow } from '../support/rows.ts';
 import { addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { hasBrowser, violationsOf } from './browser.ts';
+import { hasBrowser, overflowOf, violationsOf } from './browser.ts';
 import { addGrowingShop, test as base, january } from './opened-page.ts';
 
 const statuses = ['paid', 'paid', 'pending', 'authorized', 'abandoned', 'refunded', 'voided'];
@@ -291,14 +292,40 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
     expect(await count.textContent()).toBe('16');
   });
 
-  it('prints figures and tables on two pages, without controls', async ({ show }) => {
-    const { page } = await show(january, { colorScheme: 'dark' });
-    await page.emulateMedia({ media: 'print' });
-    expect(await page.locator(':is(button, select, input):visible').allTextContents()).toEqual(
-      await page.locator(':is(button.card, button.step, .link):visible').allTextContents(),
-    );
-    const file = String(await page.pdf({ format: 'A4', printBackground: true }));
-    expect(file.match(/\/Type\s*\/Page\b/g)?.length).toBeLessThanOrEqual(2);
+  it('prints figures and tables on two pages, without controls', async ({
+    open,
+    database: { pool, url },
+    worker,
+  }) => {
+    const [shop] = await seedDatabase(url, {
+      ...{ organizations: 1, customers: 400, purchases: 4_000, seed: 42, until: new Date() },
+    });
+    const { secret } = await addKey(pool, shop?.organizationId as bigint);
+    await worker.syncAll();
+    for (const [locale, group_by] of [
+      ['en-US', 'utm_campaign'],
+      ['pt-BR', 'coupon'],
+    ] as const) {
+      const { page, enter } = await open(`/#period=last90&timezone=UTC&group_by=${group_by}`, {
+        ...{ locale, colorScheme: 'dark' },
+      });
+      await page.clock.setFixedTime(Date.now());
+      await page.reload();
+      await enter(secret);
+      expect(await page.locator('#ranking tbody tr').count()).toBe(10);
+      await page.emulateMedia({ media: 'print' });
+      expect(await page.locator(':is(button, select, input):visible').allTextContents()).toEqual(
+        await page.locator(':is(button.card, button.step, .link):visible').allTextContents(),
+      );
+      const file = String(await page.pdf({ format: 'A4', printBackground: true }));
+      expect(file.match(/\/Type\s*\/Page\b/g)?.length, locale).toBeLessThanOrEqual(2);
+      // Also on paper, each table is within its panel.
+      await page.setViewportSize({ width: 718, height: 1046 });
+      for (const panel of ['series', 'sales', 'ranking', 'cohorts', 'customers', 'purchases']) {
+        const section = `[aria-labelledby=${panel}-title]`;
+        expect(await overflowOf(page, section), `${locale} ${panel}`).toBeLessThanOrEqual(0);
+      }
+    }
   });
 
   it('leads an empty shop to its first orders, and says whether they would arrive', async ({
