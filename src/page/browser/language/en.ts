@@ -361,6 +361,17 @@ export const texts = {
     unfulfilled: 'unfulfilled',
     partial: 'partial',
   },
+  /** Other known values of records. */
+  values: {
+    percentage: 'percentage',
+    absolute: 'fixed amount',
+    shipping: 'shipping',
+    scheduled: 'scheduled',
+    immediate: 'immediate',
+    segment: 'segment',
+    tag: 'tag',
+    all: 'all customers',
+  },
   /** The fields of records. */
   fields: {
     id: 'ID',
