@@ -88,7 +88,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       'Paid,2,200.01,10.00,25.00,BRL',
       'Pending,2,200.05,10.00,25.00,BRL',
     ]);
-    expect(file.at(-1)).toBe('Paid with a coupon,1,100.00,5.00,12.50,BRL');
+    expect(file.at(-1)).toBe('"Paid, with a coupon",1,100.00,5.00,12.50,BRL');
     expect(await texts(page, '#sales .step')).toEqual([
       'Orders created7R$700.21',
       'Paid2R$200.0128.6% of all',
@@ -98,7 +98,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       'Voided1R$100.0614.3% of all',
       'DiscountsR$10.00of paid ones',
       'Shipping chargedR$25.00of paid ones',
-      'Paid with a coupon1R$100.0050% of paid ones',
+      'With a coupon1R$100.0050% of paid ones',
     ]);
     await page.locator('[data-step=waiting]').click();
     await loaded();

@@ -212,7 +212,7 @@ export const texts = {
     refunded: 'Refunded',
     voided: 'Voided',
     ofCreated: (share: string) => `${share} of all`,
-    withCoupon: 'Paid with a coupon',
+    withCoupon: 'With a coupon',
     ofPaid: 'of paid ones',
   },
   customers: {

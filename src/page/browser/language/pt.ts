@@ -203,7 +203,7 @@ export const texts: Catalogue = {
     refunded: 'Reembolsados',
     voided: 'Anulados',
     ofCreated: (share) => `${share} do total`,
-    withCoupon: 'Pagos com cupom',
+    withCoupon: 'Com cupom',
     ofPaid: 'dos pagos',
   },
   customers: {

@@ -54,6 +54,9 @@ function withCoupon({ totals, rows, rows_truncated }: CouponReport): SalesAmount
   };
 }
 
+/** The name of the line in a file, which follows orders of any status. */
+const paidWithCoupon = `${texts.sales.paid}, ${texts.sales.withCoupon.toLowerCase()}`;
+
 function tableOf({ byStatus, paidByCoupon }: Sales): CsvTable {
   const line = (
     name: string,
@@ -78,7 +81,7 @@ function tableOf({ byStatus, paidByCoupon }: Sales): CsvTable {
     ],
     rows: [
       ...stepNames.map((step) => line(texts.sales[step], rowsOf(byStatus, step), byStatus)),
-      ...(coupon === null ? [] : [line(texts.sales.withCoupon, [coupon], paidByCoupon)]),
+      ...(coupon === null ? [] : [line(paidWithCoupon, [coupon], paidByCoupon)]),
     ],
   };
 }
