@@ -98,7 +98,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       'Voided1R$100.0614.3% of all',
       'DiscountsR$10.00of paid ones',
       'Shipping chargedR$25.00of paid ones',
-      'With a coupon1R$100.0050% of paid ones',
+      'With a coupon1R$100.0050% of paid',
     ]);
     await page.locator('[data-step=waiting]').click();
     await loaded();

@@ -213,6 +213,7 @@ export const texts = {
     voided: 'Voided',
     ofCreated: (share: string) => `${share} of all`,
     withCoupon: 'With a coupon',
+    shareOfPaid: (share: string) => `${share} of paid`,
     ofPaid: 'of paid ones',
   },
   customers: {

@@ -204,6 +204,7 @@ export const texts: Catalogue = {
     voided: 'Anulados',
     ofCreated: (share) => `${share} do total`,
     withCoupon: 'Com cupom',
+    shareOfPaid: (share) => `${share} dos pagos`,
     ofPaid: 'dos pagos',
   },
   customers: {

@@ -152,7 +152,7 @@ function WithCoupon({ report }: { readonly report: CouponReport }) {
       <span class="muted">
         {orders === null || paid === 0
           ? ''
-          : `${formatShare(Number(orders.purchase_count) / paid)} ${texts.sales.ofPaid}`}
+          : texts.sales.shareOfPaid(formatShare(Number(orders.purchase_count) / paid))}
       </span>
     </div>
   );
