@@ -107,6 +107,12 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
       const excluded = `not=utm_source:0${label}&not=utm_campaign:x&without=utm_term`;
       await visit(`/#${period}&status=all&group_by=coupon&then_by=shipping_status&${excluded}`);
       await check(page, 'excluded values, and coupons');
+      await page.setViewportSize({ width: 320, height: 900 });
+      await page.locator('#more-controls').click();
+      await page.locator('#add-filter').click();
+      await page.locator('#compare-to').selectOption('previous_year_weekdays');
+      await loaded();
+      await check(page, 'all controls');
       await visit(`/#${period}&customer_type=new&currencies=all&weekday=1,2,3,4,5,6,7`);
       await check(page, 'weekdays, and parts that a filter does not apply to');
       await visit('/#period=custom&from=2026-02-30&group_by=x&platform=amazon&interval=x');
