@@ -128,7 +128,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       ]),
     );
     expect(await texts(page, '#results .panel h2')).toEqual(['Coupons']);
-    expect((await texts(page, '#results tbody tr'))[0]).toBe('1VERAO1010percentage');
+    expect((await texts(page, '#results tbody tr'))[0]).toBe('VERAO1010percentage');
     expect(await violationsOf(page)).toEqual([]);
     await page.getByRole('link', { name: 'Zélia Souza' }).click();
     await page.getByRole('heading', { name: 'Zélia Souza' }).waitFor();
