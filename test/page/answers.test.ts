@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
+import { groupLabel } from '../../src/page/browser/display/dimensions.ts';
 import { texts as en } from '../../src/page/browser/language/en.ts';
 import { texts as pt } from '../../src/page/browser/language/pt.ts';
 import type { TestDatabase } from '../support/postgres.ts';
@@ -33,7 +34,35 @@ describe('a status', () => {
   });
 });
 
+it('has a label that reads like a group without a value in quotes', () => {
+  const labels = [null, '', 'No source', 'Empty text', 'google'];
+  expect(labels.map((key) => groupLabel('utm_source', key, 'UTC'))).toEqual([
+    ...['No source', 'Empty text', '“No source”', '“Empty text”', 'google'],
+  ]);
+});
+
 describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
+  it.for([
+    ['pt-BR', ['enviado', 'não enviado', 'não processado', 'processado', 'unknown', '“enviado”']],
+    ['en-US', ['enviado', 'fulfilled', 'shipped', 'unfulfilled', 'unknown', 'unshipped']],
+  ] as const)(
+    'has no two statuses that read alike, also if the shop writes a translation: %s',
+    async ([locale, expected], { open, database: { pool }, worker }) => {
+      const organizationId = await addOrganization(pool);
+      const customer_id = await addCustomer(pool, organizationId);
+      const statuses = ['shipped', 'unshipped', 'fulfilled', 'unfulfilled', 'enviado', 'unknown'];
+      for (const shipping_status of statuses) {
+        const values = { created_at: '2026-01-10T12:00:00Z', payment_status: 'paid' };
+        await addPurchase(pool, organizationId, { ...values, customer_id, shipping_status });
+      }
+      const { secret } = await addKey(pool, organizationId);
+      await worker.syncAll();
+      const { page, enter } = await open(`${paidJanuary}&group_by=shipping_status`, { locale });
+      await enter(secret);
+      expect((await texts(page, '#ranking tbody th')).toSorted()).toEqual(expected);
+    },
+  );
+
   it('says that a past period has a part of a week, and not that the week goes on', async ({
     show,
   }) => {
@@ -134,13 +163,13 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     expect((await texts(page, '#chips .chip-value'))[0]?.replace('\u00a0', ' ')).toBe(
       'R$ 1.234,56',
     );
-    await page.locator('#chips button').click();
+    await page.locator('#chips button').last().click();
     await loaded();
     expect(await page.locator('#dimension').inputValue()).toBe('utm_source');
     await page.locator('#ranking .link').first().click();
     await loaded();
     expect(await page.locator('#dimension').inputValue()).toBe('utm_medium');
-    await page.locator('#chips button').click();
+    await page.locator('#chips button').last().click();
     await loaded();
     expect(await page.locator('#dimension').inputValue()).toBe('utm_source');
   });
@@ -166,7 +195,7 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
     expect(await page.locator('#filter-problem').textContent()).toBe(
       'O serviço não aceita este valor de Plataforma.',
     );
-    await page.locator('#chips button').click();
+    await page.locator('#chips button').last().click();
     await loaded();
     expect(await page.locator('.problem:visible').count()).toBe(0);
   });

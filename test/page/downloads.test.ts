@@ -148,17 +148,19 @@ describe.runIf(hasBrowser)('the page', () => {
       const customers =
         'measures=revenue_in_cents,purchase_count&order_by=-revenue_in_cents&limit=10&';
       const cohorts = januaryBounds.replace(/^[^&]*/, 'created_since=2025-02-01T00:00:00.000Z');
-      const sales = async () => {
+      const sales = async (dimension: string, selection: string) => {
         const measures =
           'purchase_count,revenue_in_cents,discount_in_cents,shipping_cost_customer_in_cents';
         const ofAny = filters.replace('status=paid', '');
-        const path = `/v1/purchases/report?group_by=status&measures=${measures}&timezone=UTC`;
-        return (await api.get(`${path}&${compared}&${ofAny}`, fullShop.secret)).body;
+        const path = `/v1/purchases/report?group_by=${dimension}&measures=${measures}&timezone=UTC`;
+        return (await api.get(`${path}&${selection}&${ofAny}`, fullShop.secret)).body;
       };
+      const ofPaid = `order_by=-purchase_count&status=paid&${januaryBounds}`;
       const bodies = new Map([
         ['Totals', totals],
         ['Time series', await report('group_by=day&limit=1000&', compared)],
-        ['From order to payment', await sales()],
+        ['From order to payment', await sales('status', compared)],
+        ['Coupons', await sales('coupon', ofPaid)],
         ['Ranking', await report(source, compared)],
         [
           'New and returning customers',
@@ -183,6 +185,28 @@ describe.runIf(hasBrowser)('the page', () => {
       expect(rows).toEqual((await files.readParquet(rawPayload)).rows);
     },
   );
+
+  it('says that a download failed, and no more once one succeeds', { tags: ['slow'] }, async ({
+    open,
+    fullShop,
+  }) => {
+    const { page, requests, enter, save } = await open(paidJanuary, { locale: 'pt-BR' });
+    await page.evaluate('delete window.showSaveFilePicker');
+    await enter(fullShop.secret);
+    const problem = page.locator('.download .problem');
+    for (const kind of ['all', 'parquet']) {
+      await page.route('**/v1/purchases/export*', (route) => route.abort());
+      await page.locator(`[data-download=${kind}]`).click();
+      await problem.waitFor();
+      expect(await problem.textContent()).toMatch(/^Não foi possível acessar o serviço/);
+      expect(await page.locator('.banner').count()).toBe(0);
+      await page.unroute('**/v1/purchases/export*');
+      const before = requests.length;
+      await save(kind);
+      await problem.waitFor({ state: 'hidden' });
+      expect(requests.slice(before)).toHaveLength(1);
+    }
+  });
 
   it('downloads the whole selection as Parquet', { tags: ['slow'] }, async ({ open, fullShop }) => {
     const { page, enter, save } = await open(paidJanuary);

@@ -211,6 +211,102 @@ describe.runIf(hasBrowser)('the filters of the page', { tags: ['slow'] }, () => 
     },
   );
 
+  it.for(['weekday', 'hour_of_day', 'customer_type', 'coupon'])(
+    'lead a ranking by %s back to it once they are removed',
+    async (dimension, { open, filteredSecret }) => {
+      const { page, enter, loaded } = await open(`${period}&group_by=${dimension}`);
+      await enter(filteredSecret);
+      const ranked = () => page.locator('#dimension').inputValue();
+      for (const next of ['utm_source', 'utm_medium']) {
+        await page.locator('#ranking .link').first().click();
+        await loaded();
+        expect(await ranked()).toBe(next);
+      }
+      expect(stateOf(page).has(dimension)).toBe(true);
+      await page.reload();
+      await loaded();
+      await page.getByRole('button', { name: 'Remove the filter Source' }).click();
+      await loaded();
+      expect(await ranked()).toBe('utm_source');
+      await page.locator('#chips button').last().click();
+      await loaded();
+      expect(await page.locator('#chips li').count()).toBe(0);
+      expect(await ranked()).toBe(dimension);
+    },
+  );
+
+  it('lead a ranking back to where it began once all are removed, and not if they came from elsewhere', async ({
+    open,
+    filteredSecret,
+  }) => {
+    const { page, enter, loaded } = await open(`${period}&group_by=weekday&then_by=platform`);
+    await enter(filteredSecret);
+    const ranked = () => page.locator('#dimension').inputValue();
+    const removeAll = async () => {
+      while ((await page.locator('#chips li').count()) > 0) {
+        await page.locator('#chips button').last().click();
+        await loaded();
+      }
+    };
+    await page.locator('#ranking .link').first().click();
+    await loaded();
+    expect(await page.locator('#chips li').count()).toBe(2);
+    await removeAll();
+    expect(await ranked()).toBe('weekday');
+
+    await page.locator('#dimension').selectOption('Source');
+    await page.locator('#add-filter').click();
+    await page.locator('#filter-name').selectOption('platform');
+    await page.locator('#filter-input').selectOption('shopify');
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await loaded();
+    await removeAll();
+    expect(await ranked()).toBe('utm_source');
+
+    // A dimension that the user chooses stays.
+    await page.locator('#dimension').selectOption('Coupon');
+    await loaded();
+    await page.locator('#ranking .link').first().click();
+    await loaded();
+    await page.locator('#dimension').selectOption('Day');
+    await loaded();
+    await removeAll();
+    expect(await ranked()).toBe('day');
+  });
+
+  it.for([
+    ['utm_term', 'a b:c', 'Term'],
+    ['status', 'pending', 'Payment status'],
+    ['currency', 'BRL', 'Currency'],
+  ] as const)(
+    'have a chip of their own for a value that a link selects and excludes: %s',
+    async ([name, value, label], { open, filteredSecret }) => {
+      const link = new URLSearchParams([
+        [name, value],
+        [name, name === 'currency' ? 'EUR' : value],
+        ['not', `${name}:${value}`],
+        ['not', `${name}:${value}`],
+      ]);
+      const { page, errors, enter, loaded } = await open(`${period}&${link}`);
+      await enter(filteredSecret);
+      const chips = () => textsOf(page, '#chips li');
+      const selected = name === 'currency' ? [`${label}isBRL×`, 'orEUR×'] : [`${label}is${value}×`];
+      expect(await chips()).toEqual([...selected, `${label}is not${value}×`]);
+      await page
+        .getByRole('button', { name: `Remove the filter ${label} ${value}`, exact: true })
+        .click();
+      await loaded();
+      const left = name === 'currency' ? [`${label}isEUR×`] : [];
+      expect(await chips()).toEqual([...left, `${label}is not${value}×`]);
+      await page
+        .getByRole('button', { name: `Remove the filter ${label} is not ${value}` })
+        .click();
+      await loaded();
+      expect(await chips()).toEqual(left);
+      expect(errors).toEqual([]);
+    },
+  );
+
   it('count orders of all payment statuses but excluded ones', async ({ open, filteredSecret }) => {
     const { page, enter, loaded } = await open(`${period}&status=all&not=status:paid`);
     await enter(filteredSecret);

@@ -28,16 +28,7 @@ const names = new Set([
     'crm_live_…',
     'cus_…',
   ],
-  ...[
-    'Mixed',
-    'nobody',
-    'none',
-    'customer_created',
-    'scheduled',
-    'whatsapp',
-    'segment',
-    'MARKETING',
-  ],
+  ...['Mixed', 'nobody', 'none', 'customer_created', 'whatsapp', 'MARKETING'],
   ...['pt_BR', ...platforms],
 ]);
 

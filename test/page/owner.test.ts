@@ -1,12 +1,20 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { seedDatabase } from '../../src/seed/seed-database.ts';
 import { addRow } from '../support/rows.ts';
 import { addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { hasBrowser, violationsOf } from './browser.ts';
+import { hasBrowser, overflowOf, violationsOf } from './browser.ts';
 import { addGrowingShop, test as base, january } from './opened-page.ts';
 
 const statuses = ['paid', 'paid', 'pending', 'authorized', 'abandoned', 'refunded', 'voided'];
+
+const coupons = ['VERAO10', 'FRETE'].map((code) => ({
+  id: '1',
+  code,
+  value: 10,
+  type: 'percentage',
+}));
 
 /** A shop with an order of each status each day, from two sources and a third one for the first. */
 const it = base.extend('ownShop', { scope: 'file' }, async ({ database: { pool } }) => {
@@ -21,7 +29,7 @@ const it = base.extend('ownShop', { scope: 'file' }, async ({ database: { pool }
         ...{ customer_id, payment_status, currency: 'BRL', order_number: `#${1001 + index}` },
         ...{ purchase_value_in_cents: 10_000 + index, discount_in_cents: 500 },
         ...{ shipping_cost_customer_in_cents: 1_250, platform: 'shopify', status: 'open' },
-        coupons: JSON.stringify([{ id: '1', code: 'VERAO10', value: 10, type: 'percentage' }]),
+        coupons: JSON.stringify(index === 1 ? [] : coupons),
         utm_source: ['google', 'facebook', 'email'][index % 3] ?? null,
         created_at: `2026-01-2${index}T12:00:00Z`,
       }),
@@ -80,6 +88,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       'Paid,2,200.01,10.00,25.00,BRL',
       'Pending,2,200.05,10.00,25.00,BRL',
     ]);
+    expect(file.at(-1)).toBe('"Paid, with a coupon",1,100.00,5.00,12.50,BRL');
     expect(await texts(page, '#sales .step')).toEqual([
       'Orders created7R$700.21',
       'Paid2R$200.0128.6% of all',
@@ -89,6 +98,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       'Voided1R$100.0614.3% of all',
       'DiscountsR$10.00of paid ones',
       'Shipping chargedR$25.00of paid ones',
+      'With a coupon1R$100.0050% of paid',
     ]);
     await page.locator('[data-step=waiting]').click();
     await loaded();
@@ -118,6 +128,7 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
       ]),
     );
     expect(await texts(page, '#results .panel h2')).toEqual(['Coupons']);
+    expect((await texts(page, '#results tbody tr'))[0]).toBe('VERAO1010percentage');
     expect(await violationsOf(page)).toEqual([]);
     await page.getByRole('link', { name: 'Zélia Souza' }).click();
     await page.getByRole('heading', { name: 'Zélia Souza' }).waitFor();
@@ -282,14 +293,40 @@ describe.runIf(hasBrowser)('the page of an owner', { tags: ['slow'] }, () => {
     expect(await count.textContent()).toBe('16');
   });
 
-  it('prints figures and tables on two pages, without controls', async ({ show }) => {
-    const { page } = await show(january, { colorScheme: 'dark' });
-    await page.emulateMedia({ media: 'print' });
-    expect(await page.locator(':is(button, select, input):visible').allTextContents()).toEqual(
-      await page.locator(':is(button.card, button.step, .link):visible').allTextContents(),
-    );
-    const file = String(await page.pdf({ format: 'A4', printBackground: true }));
-    expect(file.match(/\/Type\s*\/Page\b/g)?.length).toBeLessThanOrEqual(2);
+  it('prints figures and tables on two pages, without controls', async ({
+    open,
+    database: { pool, url },
+    worker,
+  }) => {
+    const [shop] = await seedDatabase(url, {
+      ...{ organizations: 1, customers: 400, purchases: 4_000, seed: 42, until: new Date() },
+    });
+    const { secret } = await addKey(pool, shop?.organizationId as bigint);
+    await worker.syncAll();
+    for (const [locale, group_by] of [
+      ['en-US', 'utm_campaign'],
+      ['pt-BR', 'coupon'],
+    ] as const) {
+      const { page, enter } = await open(`/#period=last90&timezone=UTC&group_by=${group_by}`, {
+        ...{ locale, colorScheme: 'dark' },
+      });
+      await page.clock.setFixedTime(Date.now());
+      await page.reload();
+      await enter(secret);
+      expect(await page.locator('#ranking tbody tr').count()).toBe(10);
+      await page.emulateMedia({ media: 'print' });
+      expect(await page.locator(':is(button, select, input):visible').allTextContents()).toEqual(
+        await page.locator(':is(button.card, button.step, .link):visible').allTextContents(),
+      );
+      const file = String(await page.pdf({ format: 'A4', printBackground: true }));
+      expect(file.match(/\/Type\s*\/Page\b/g)?.length, locale).toBeLessThanOrEqual(2);
+      // Also on paper, each table is within its panel.
+      await page.setViewportSize({ width: 718, height: 1046 });
+      for (const panel of ['series', 'sales', 'ranking', 'cohorts', 'customers', 'purchases']) {
+        const section = `[aria-labelledby=${panel}-title]`;
+        expect(await overflowOf(page, section), `${locale} ${panel}`).toBeLessThanOrEqual(0);
+      }
+    }
   });
 
   it('leads an empty shop to its first orders, and says whether they would arrive', async ({

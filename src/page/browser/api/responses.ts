@@ -40,18 +40,21 @@ export type Report = {
   readonly rows_truncated: boolean;
 };
 
-/** A report by payment status. */
-export type SalesReport = Pick<Report, 'currency' | 'mixed_currencies'> & {
-  readonly rows: readonly SalesRow[];
-};
-
-export type SalesRow = {
-  readonly status: string | null;
+export type SalesAmounts = {
   readonly purchase_count: ExactInteger;
   readonly revenue_in_cents: ExactInteger;
   readonly discount_in_cents: ExactInteger;
   readonly shipping_cost_customer_in_cents: ExactInteger;
 };
+
+type SalesReportBy<Dimension extends string> = Pick<Report, 'currency' | 'mixed_currencies'> & {
+  readonly totals: SalesAmounts;
+  readonly rows: readonly (SalesAmounts & Readonly<Record<Dimension, string | null>>)[];
+  readonly rows_truncated: boolean;
+};
+
+export type SalesReport = SalesReportBy<'status'>;
+export type CouponReport = SalesReportBy<'coupon'>;
 
 export type Cohorts = {
   readonly interval: string;

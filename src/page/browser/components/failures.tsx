@@ -8,7 +8,7 @@ const parameters: Readonly<Record<string, readonly string[]>> = {
   period: ['created_since', 'created_until', 'period', 'from', 'to', 'compare_to', 'measure'],
   filters: ['timezone', 'currencies', exclusion, ...filters.map(({ name }) => name)],
   series: ['interval', 'split'],
-  ranking: ['group_by', 'then_by', 'group_limit'],
+  ranking: ['group_by', 'drilled', 'then_by', 'group_limit'],
   cohorts: ['cohort_interval'],
 };
 

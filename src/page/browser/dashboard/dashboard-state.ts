@@ -125,7 +125,12 @@ function currenciesOf({ currencies }: Totals): readonly string[] {
 
 /** Keeps choices that are possible after a change. */
 function changed(state: ViewState, patch: Partial<ViewState>): ViewState {
-  const next = ranked(state, { ...state, ...patch, ...currenciesFor(state, patch) });
+  // What a user chooses leads back to nothing.
+  const drilled = patch.group_by === undefined ? state.drilled : [];
+  const next = ranked(
+    state,
+    returned({ ...state, drilled, ...patch, ...currenciesFor(state, patch) }),
+  );
   const isDefault = state.compare_to === defaultComparison(state.period);
   const isOther = patch.period !== undefined && patch.compare_to === undefined && isDefault;
   const compare_to = isOther ? defaultComparison(next.period) : next.compare_to;
@@ -143,6 +148,15 @@ function currenciesFor({ filters }: ViewState, patch: Partial<ViewState>): Parti
   return { currencies: 'all', filters: others };
 }
 
+/** Without a filter that has led the ranking on, it goes back to the dimension of this filter. */
+function returned(state: ViewState): ViewState {
+  const { filters, drilled } = state;
+  const last = drilled.findLastIndex((name) => isSelected(filters, name));
+  const { [last + 1]: group_by } = drilled;
+  const left = { ...state, drilled: drilled.filter((name) => isSelected(filters, name)) };
+  return group_by === undefined ? left : { ...left, group_by, group_limit: '10' };
+}
+
 /** A new filter by a dimension of the ranking selects the next dimension. */
 function ranked(before: ViewState, next: ViewState): ViewState {
   const { filters, group_by, then_by } = next;
@@ -151,7 +165,8 @@ function ranked(before: ViewState, next: ViewState): ViewState {
   if (!isNew(group_by)) return { ...next, then_by: other };
   // The second dimension, if it is not selected as well, takes the place of the first one.
   const first = other === 'none' ? nextDimension(group_by, filters) : other;
-  return { ...next, group_by: first, then_by: 'none', group_limit: '10' };
+  const drilled = [...next.drilled, group_by];
+  return { ...next, drilled, group_by: first, then_by: 'none', group_limit: '10' };
 }
 
 /** What the history keeps of a page that its user leaves. */

@@ -7,8 +7,8 @@ import { formatMoney } from '../display/format.ts';
 import { texts } from '../language/language.ts';
 import {
   canExclude,
-  dimensionBefore,
   excludedOf,
+  exclusion,
   type Filter,
   type Filters as FilterValues,
   filters,
@@ -31,14 +31,8 @@ export function Filters() {
   const [refused, setRefused] = useState('');
   const remove = ({ filter: { name }, value, isExcluded }: ChipData) => {
     const filters = withoutValue(state.filters, name, value, isExcluded);
-    if (name === 'status' && !hasFilter(filters, name)) {
-      return change({ filters: withValues(filters, name, [defaultStatus]) });
-    }
-    // The ranking goes back to the dimension whose filter led it on.
-    const from = isExcluded
-      ? undefined
-      : dimensionBefore([name === 'without' ? value : name], state);
-    return change({ filters, ...(from && { group_by: from }) });
+    const isDefault = name === 'status' && !hasFilter(filters, name);
+    change({ filters: isDefault ? withValues(filters, name, [defaultStatus]) : filters });
   };
   const negate = ({ filter: { name }, isExcluded }: ChipData, text: string) => {
     change({ filters: negated(state.filters, name, !isExcluded) });
@@ -67,7 +61,7 @@ export function Filters() {
       <ul class="chips" id="chips" aria-label={texts.filters.list} data-focus-next="#add-filter">
         {chipsOf(state.filters, currencies).map((chip) => (
           <Chip
-            key={`${chip.filter.name} ${chip.value}`}
+            key={chip.key}
             chip={chip}
             currency={currency}
             onNegate={(text) => negate(chip, text)}
@@ -90,6 +84,8 @@ export function Filters() {
 
 /** A value of a filter. */
 type ChipData = {
+  /** The same once the condition is turned, whose button so keeps the focus. */
+  readonly key: string;
   readonly filter: Filter;
   readonly value: string;
   readonly isExcluded: boolean;
@@ -103,8 +99,13 @@ export const chipsOf = (values: FilterValues, currencies: readonly string[]): Ch
     const { name } = filter;
     const isElsewhere =
       name === 'currency' ? currencies.length > 0 : name === 'status' && isOnlyPaid(values);
-    const chips = (values: readonly string[], isExcluded: boolean) =>
-      values.map((value, index) => ({ filter, value, isExcluded, isFurther: index > 0 }));
+    const chips = (shown: readonly string[], isExcluded: boolean) =>
+      shown.map((value, index) => {
+        // A link may both select and exclude a value.
+        const isSecond = isExcluded && values[name]?.includes(value);
+        const key = `${name}${isSecond ? ` ${exclusion}` : ''} ${value}`;
+        return { key, filter, value, isExcluded, isFurther: index > 0 };
+      });
     return [
       ...chips(isElsewhere ? [] : (values[name] ?? []), false),
       ...chips(excludedOf(values, name), true),

@@ -2,7 +2,14 @@ import type uPlot from 'uplot';
 import { get, type Snapshot } from '../api/api.ts';
 import { pathOf } from '../api/path.ts';
 import { listPurchases, type PurchasePages } from '../api/purchases.ts';
-import type { Cohorts, Page, Purchase, Report, SalesReport } from '../api/responses.ts';
+import type {
+  Cohorts,
+  CouponReport,
+  Page,
+  Purchase,
+  Report,
+  SalesReport,
+} from '../api/responses.ts';
 import { loadSeries, type Series } from '../api/series.ts';
 import { loadChartLibrary } from '../statistics/chart-library.ts';
 import { requestsOf } from '../view/requests.ts';
@@ -27,13 +34,15 @@ export type Totals = {
   readonly currency: string | null;
 };
 
+export type Sales = { readonly byStatus: SalesReport; readonly paidByCoupon: CouponReport };
+
 /** The parts of the dashboard, which arrive and fail by themselves. */
 export type DashboardData = {
   readonly totals: Totals;
   readonly library: typeof uPlot;
   readonly series: Series;
   readonly ranking: Report;
-  readonly sales: SalesReport;
+  readonly sales: Sales;
   readonly customer_types: Report;
   readonly customers: Report;
   readonly cohorts: Cohorts;
@@ -68,7 +77,13 @@ export async function loadDashboard(
   const requests = requestsOf(view.state, { ...view, hasSeveralCurrencies });
   void load('series', () => loadSeries({ ...view, hasSeveralCurrencies }, signal));
   void load('ranking', () => read<Report>(requests.ranking));
-  void load('sales', () => read<SalesReport>(requests.sales));
+  void load('sales', async () => {
+    const [byStatus, paidByCoupon] = await Promise.all([
+      read<SalesReport>(requests.sales),
+      read<CouponReport>(requests.coupons),
+    ]);
+    return byStatus && paidByCoupon && { byStatus, paidByCoupon };
+  });
   void load('customer_types', () => read<Report>(requests.customer_types));
   void load('customers', () => read<Report>(requests.customers));
   void load('purchases', async () =>

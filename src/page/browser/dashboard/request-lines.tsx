@@ -10,6 +10,7 @@ const titles = {
   totals: texts.totals.title,
   series: texts.downloads.series,
   sales: texts.sales.title,
+  coupons: texts.fields.coupons,
   ranking: texts.ranking.title,
   customer_types: texts.customers.types,
   customers: texts.customers.best,

@@ -16,9 +16,15 @@ export const dimensions = rankingDimensions.map((name) => ({
   label: dimensionLabel(name),
 }));
 
+const statuses: Readonly<Record<string, string>> = texts.statuses;
+
+/** A text of the data. One that reads like a text of the page is in quotes. */
+const dataLabel = (text: string, ofPage: readonly string[]): string =>
+  ofPage.includes(text) ? `“${text}”` : text;
+
 /** A status of a purchase, flow or campaign. Other systems may write any text. */
 export const statusLabel = (status: string): string =>
-  (texts.statuses as Readonly<Record<string, string>>)[status] ?? status;
+  statuses[status] ?? dataLabel(status, Object.values(statuses));
 
 /** The text of a value of a filter. */
 export const valueLabel = (filter: string, value: string): string =>
@@ -29,7 +35,8 @@ const hours = new Intl.DateTimeFormat(locale, { timeStyle: 'short', timeZone: 'U
 
 /** The text of a group. Purchases without a value form the group null. */
 export function groupLabel(dimension: string, key: unknown, timeZone: string): string {
-  if (key === null) return texts.groups.none(dimensionLabel(dimension));
+  const none = texts.groups.none(dimensionLabel(dimension));
+  if (key === null) return none;
   if (key === '') return texts.groups.empty;
   switch (dimension) {
     case 'status':
@@ -47,6 +54,6 @@ export function groupLabel(dimension: string, key: unknown, timeZone: string): s
       return formatDays({ from: day, to: day });
     }
     default:
-      return String(key);
+      return dataLabel(String(key), [none, texts.groups.empty]);
   }
 }

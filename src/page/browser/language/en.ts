@@ -212,6 +212,8 @@ export const texts = {
     refunded: 'Refunded',
     voided: 'Voided',
     ofCreated: (share: string) => `${share} of all`,
+    withCoupon: 'With a coupon',
+    shareOfPaid: (share: string) => `${share} of paid`,
     ofPaid: 'of paid ones',
   },
   customers: {
@@ -359,6 +361,17 @@ export const texts = {
     fulfilled: 'fulfilled',
     unfulfilled: 'unfulfilled',
     partial: 'partial',
+  },
+  /** Other known values of records. */
+  values: {
+    percentage: 'percentage',
+    absolute: 'fixed amount',
+    shipping: 'shipping',
+    scheduled: 'scheduled',
+    immediate: 'immediate',
+    segment: 'segment',
+    tag: 'tag',
+    all: 'all customers',
   },
   /** The fields of records. */
   fields: {

@@ -130,7 +130,8 @@ function Metrics({ metrics }: { readonly metrics: Readonly<Record<string, number
 }
 
 function List({ name, items }: { readonly name: string; readonly items: readonly Fields[] }) {
-  const names = [...new Set(items.flatMap(Object.keys))];
+  // Ids belong to other systems, and take a fifth of the width of a phone.
+  const names = [...new Set(items.flatMap(Object.keys))].filter((name) => name !== 'id');
   return (
     <Table label={labelOf(name)} columns={names.map((name) => ({ name: labelOf(name) }))}>
       {items.map((item) => (
@@ -145,6 +146,11 @@ function List({ name, items }: { readonly name: string; readonly items: readonly
 }
 
 const labelOf = (name: string): string => labels[name] ?? wordsOf(name);
+
+/** Of coupons and campaigns. Other systems may write any text. */
+const kindFields = new Set(['type', 'scheduling_type', 'recipient_type']);
+
+const values: Readonly<Record<string, string>> = texts.values;
 
 const labels: Readonly<Record<string, string>> = { ...texts.dimensions, ...texts.fields };
 
@@ -167,6 +173,7 @@ function textOf(name: string, value: unknown, currency: string | null = null): s
   if (typeof value === 'boolean') return value ? texts.records.yes : texts.records.no;
   if (name.endsWith('_in_cents') && isInteger(value)) return formatMoney(value, currency);
   if (name.endsWith('_status')) return statusLabel(String(value));
+  if (kindFields.has(name)) return values[String(value)] ?? String(value);
   if (isInstant(value)) return formatInstant(value);
   if (typeof value === 'number' && Number.isInteger(value)) return formatCount(value);
   return typeof value === 'object' ? JSON.stringify(value) : String(value);

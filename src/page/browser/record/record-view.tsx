@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { announce } from '../components/announce.ts';
 import { Banner } from '../components/failures.tsx';
+import { Label } from '../components/label.tsx';
 import { Badge } from '../components/purchase-list.tsx';
 import { useRequest } from '../components/use-request.ts';
 import { formatMoney } from '../display/format.ts';
@@ -77,7 +78,7 @@ function Heading({ kind, title, loaded }: HeadingProperties) {
     <section class="panel record">
       <p class="kind">{kind}</p>
       <h1>
-        {title} {typeof badge === 'string' && <Badge status={badge} />}
+        <Label text={title} /> {typeof badge === 'string' && <Badge status={badge} />}
       </h1>
       <Facts
         record={facts}

@@ -16,7 +16,7 @@ export type ChartData = {
 };
 
 const height = 260;
-const tickGap = 28;
+const tickGap = 16;
 /** A shorter movement of the pointer is a click. */
 const minSelectedPixels = 6;
 
@@ -106,7 +106,7 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
         size: 34,
         gap: 9,
         grid: { show: false },
-        splits: (plot) => ticksOf(data.ticks, plot.width),
+        splits: ({ bbox }) => ticksOf(data.ticks, bbox.width / devicePixelRatio),
         values: (_plot, splits) => splits.map((index) => data.ticks[index] ?? ''),
       },
       {
@@ -148,7 +148,7 @@ function selectedIn(plot: uPlot): [number, number] | null {
   return first > last ? [nearest, nearest] : [first, last];
 }
 
-/** Indexes that leave room for their labels. */
+/** Indexes that leave room for their labels, in a width between the first and the last one. */
 function ticksOf(labels: readonly string[], width: number): number[] {
   const count = labels.length;
   const tickWidth = 7 * Math.max(...labels.map(({ length }) => length)) + tickGap;

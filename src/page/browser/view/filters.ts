@@ -130,15 +130,17 @@ export function withValue(
   return withValues(filters, name, [...new Set([...before, value])], isExcluded);
 }
 
-/** Filters without a value of one of them. */
+/** Filters without a value of one of them. A link may both select and exclude values of a filter. */
 export function withoutValue(
   filters: Filters,
   name: string,
   value: string,
   isExcluded = false,
 ): Filters {
-  const left = valuesOf(filters, name, isExcluded).filter((one) => one !== value);
-  return withValues(filters, name, left, isExcluded);
+  const [key, text] = isExcluded ? [exclusion, `${name}:${value}`] : [name, value];
+  const { [key]: texts = [], ...others } = filters;
+  const left = texts.filter((one) => one !== text);
+  return left.length === 0 ? others : { ...others, [key]: left };
 }
 
 /** Filters with all values of one of them excluded, or selected if they are excluded. */
@@ -163,12 +165,6 @@ export function nextDimension(dimension: string, filters: Filters): string {
   const order = [...dimensionOrder.slice(after), ...dimensionOrder.slice(0, after)];
   return order.find((name) => !isSelected(filters, name)) ?? 'day';
 }
-
-type Ranking = { readonly filters: Filters; readonly group_by: string };
-
-/** The one of some dimensions whose filter has led a ranking on to its dimension. */
-export const dimensionBefore = (names: readonly string[], { filters, group_by }: Ranking) =>
-  names.find((name) => dimensionOrder.includes(name) && nextDimension(name, filters) === group_by);
 
 /** Digits in groups of thousands, as the reader's language writes them, and decimals. */
 const grouped =

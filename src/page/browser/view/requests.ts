@@ -3,10 +3,10 @@ import { reportLimits } from '../../../domain/purchase-report.ts';
 import { pathOf } from '../api/path.ts';
 import { weekStart } from '../language/language.ts';
 import { addDays, dayAt } from './calendar.ts';
-import { parametersOf, withoutFilter } from './filters.ts';
+import { parametersOf, withoutFilter, withValues } from './filters.ts';
 import { beginOfWeek } from './interval.ts';
 import { boundsOf, type Days, daysOf, intervalFor, isPossible, isPresent } from './period.ts';
-import { isMoney, type ViewState } from './view-state.ts';
+import { defaultStatus, isMoney, type ViewState } from './view-state.ts';
 
 /**
  * The API requests of a view, as paths. Downloads and lines for `curl` have the same paths. Null: a filter
@@ -19,6 +19,8 @@ export type Requests = {
   readonly ranking: string;
   /** By payment status, whatever the filter by it is. */
   readonly sales: string | null;
+  /** Paid purchases by coupon. The row of purchases without a coupon comes early. */
+  readonly coupons: string | null;
   readonly customer_types: string;
   readonly customers: string;
   readonly cohorts: string | null;
@@ -96,6 +98,17 @@ export function requestsOf(state: ViewState, context: RequestContext): Requests 
         measures: salesMeasures,
         timezone,
         ...reportedSelection(ofAnyStatus, days, context.at),
+      }),
+    ),
+    // Not compared, as no coupon is: rows of the compared time alone would take the place of others.
+    coupons: unlessByCustomerType(
+      pathOf('/purchases/report', {
+        group_by: 'coupon',
+        measures: salesMeasures,
+        order_by: '-purchase_count',
+        timezone,
+        ...boundsOf(days, timezone),
+        ...parametersOf(withValues(state.filters, 'status', [defaultStatus])),
       }),
     ),
     customer_types: report({ group_by: 'customer_type', order_by: 'customer_type' }),

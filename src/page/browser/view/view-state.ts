@@ -9,6 +9,7 @@ import {
   filters,
   isExclusion,
   isPossibleValue,
+  isSelected,
   parametersOf,
   valuesIn,
 } from './filters.ts';
@@ -32,6 +33,8 @@ export type ViewState = {
   /** All time is compared with nothing, whatever this is. */
   readonly compare_to: Comparison;
   readonly group_by: string;
+  /** The dimensions from which filters have led the ranking on, the last one last. */
+  readonly drilled: readonly string[];
   /** The second dimension of the ranking, or `none`. */
   readonly then_by: string;
   readonly group_limit: '10' | '50';
@@ -87,6 +90,12 @@ export function readLink(hash: string) {
     );
     return initial;
   };
+  const readAll = (name: string, isValid: (value: string) => boolean) =>
+    valuesIn(name, given.getAll(name)).filter((value) => {
+      if (isValid(value)) return true;
+      refuse(name, texts.problems.unknown(`${name}=${value}`));
+      return false;
+    });
   const oneOf = <Value extends string>(name: string, values: readonly Value[], initial: Value) =>
     read(name, initial, (value) => (values as readonly string[]).includes(value)) as Value;
   const wanted = oneOf('period', periodNames, 'last30');
@@ -97,8 +106,11 @@ export function readLink(hash: string) {
   const period = isWrong ? 'last30' : wanted;
   const group_by = oneOf('group_by', rankingDimensions, 'utm_source');
   const then_by = oneOf('then_by', ['none', ...rankingDimensions], 'none');
+  const filters = readFilters(readAll);
+  const drilled = readAll('drilled', (name) => rankingDimensions.includes(name));
   const state: ViewState = {
-    ...{ period, from, to, group_by },
+    ...{ period, from, to, group_by, filters },
+    drilled: drilled.filter((name) => isSelected(filters, name)),
     timezone: read('timezone', browserTimeZone(), isTimeZone),
     compare_to: oneOf('compare_to', comparisonNames, defaultComparison(period)),
     then_by: then_by === group_by ? 'none' : then_by,
@@ -108,24 +120,16 @@ export function readLink(hash: string) {
     split: oneOf('split', ['none', 'groups'], 'none'),
     currencies: oneOf('currencies', ['one', 'all'], 'one'),
     cohort_interval: oneOf('cohort_interval', cohortIntervals, 'month'),
-    filters: readFilters(given, refuse),
   };
   if (isPossible(state.interval, daysOf(state), state.compare_to)) return { state, problems };
   refuse('interval', texts.problems.interval);
   return { state: { ...state, interval: 'auto' }, problems };
 }
 
+type ReadAll = (name: string, isValid: (value: string) => boolean) => readonly string[];
+
 /** The filters in a link. */
-function readFilters(
-  given: URLSearchParams,
-  refuse: (name: string, message: string) => void,
-): Filters {
-  const read = (name: string, isValid: (value: string) => boolean) =>
-    valuesIn(name, given.getAll(name)).filter((value) => {
-      if (isValid(value)) return true;
-      refuse(name, texts.problems.unknown(`${name}=${value}`));
-      return false;
-    });
+function readFilters(read: ReadAll): Filters {
   const selected = filters.map((filter) => {
     const values = read(filter.name, (value) => isPossibleValue(filter, value));
     return [filter.name, filter.name === 'status' ? statusesOf(values) : values] as const;
