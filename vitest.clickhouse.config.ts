@@ -8,7 +8,8 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts', 'test/clickhouse/global-setup.ts'],
     include: [
       'test/clickhouse/**/*.test.ts',
-      'test/engines/{contract,report,time-series,time-zones}.test.ts',
+      'test/engines/{contract,time-zones}.test.ts',
+      'test/engines/random-questions/random-questions.test.ts',
       'test/http/export.test.ts',
     ],
     pool: 'forks',

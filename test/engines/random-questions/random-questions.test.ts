@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { describe } from 'vitest';
 import { test as it } from '../../support/fixtures.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
-import { everyQuestion } from './every-question.ts';
+import { hasClickHouse } from '../store.ts';
+import { everyQuestionOf } from './every-question.ts';
 import { createReaders } from './reader.ts';
 import { runScenario, scenario } from './scenario.ts';
 
@@ -16,13 +17,17 @@ it.beforeAll(async ({ database: { pool } }) => {
   await pool.query(readFileSync(new URL('oracle/calendar.sql', import.meta.url), 'utf8'));
 });
 
-it('each value of each parameter has the answers of plain SQL on Postgres, also after changes', {
-  tags: ['slow'],
-  timeout: 120_000,
-}, async ({ database: { pool }, directory }) => {
-  const readers = createReaders(pool);
-  await runScenario(pool, directory, readers, everyQuestion).finally(readers.close);
-});
+const engines = hasClickHouse ? (['clickhouse'] as const) : (['duckdb', 'postgres'] as const);
+
+it.for(engines)(
+  'each value of each parameter has the answers of plain SQL on Postgres, also after changes: %s',
+  { tags: hasClickHouse ? ['slow'] : [], timeout: 600_000 },
+  async (engine, { database: { pool }, newDirectory }) => {
+    const readers = createReaders(pool);
+    const scenario = everyQuestionOf(engine);
+    await runScenario(pool, newDirectory, readers, scenario).finally(readers.close);
+  },
+);
 
 describe('random questions about random shops', () => {
   it('have the answers of plain SQL on Postgres, with each shortcut off, forced or as usual', {
