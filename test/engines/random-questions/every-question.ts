@@ -55,7 +55,14 @@ const filters: readonly Filters[] = [
     ...each('currency', ['BRL', 'jpy', ['BRL', 'USD']]),
     ...each('without', [...optionalDimensions, 'currency,utm_term']),
     ...each('coupon', ['FREE', ['FREE', 'VERÃO10']]),
-    ...each('not', ['utm_source:google', ['status:paid', 'coupon:FREE']]),
+    ...each('not', [
+      ...trackingLabels.map((name) => `${name}:${texts[0]}`),
+      ...['platform:bling', 'shipping_status:shipped', 'currency:BRL'],
+      ...[
+        ['status:paid', 'coupon:FREE'],
+        ['utm_source:a', 'utm_source:google'],
+      ],
+    ]),
     ...each('weekday', ['1', '3,7']),
     ...each('hour_of_day', ['0', '12,13,23']),
     ...each('utm_source', [...texts, texts.slice(0, 3)]),
