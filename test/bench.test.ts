@@ -119,7 +119,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(await remains()).toEqual([]);
   });
 
-  it('lists the suites if a suite does not exist', async ({ bench }) => {
+  it('lists the suites if a suite does not exist', { tags: ['slow'] }, async ({ bench }) => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(

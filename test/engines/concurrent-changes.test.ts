@@ -106,7 +106,9 @@ it('each query shows the totals that all transactions keep, while they are publi
   await expectEqual();
 });
 
-it('queries continue with the files of a compaction, and close those before it', async ({
+it('queries continue with the files of a compaction, and close those before it', {
+  tags: ['slow'],
+}, async ({
   database,
   directory,
   folder,

@@ -85,11 +85,9 @@ it('maps other rows beside a value that is too long for an index', async ({
   expect(await query('select external_id from mapping_failures')).toEqual([{ external_id: 'a' }]);
 });
 
-it('compares all rows although more rows fail than one transaction may find', async ({
-  start,
-  query,
-  map,
-}) => {
+it('compares all rows although more rows fail than one transaction may find', {
+  tags: ['slow'],
+}, async ({ start, query, map }) => {
   await start(`insert into store.orders (id) select generate_series(1, 110)`);
   await query('update store.orders set divisor = 0 where id <= 60');
   await map();

@@ -185,7 +185,7 @@ it('a log shows the purchases of its changes, replayed at opening or applied lat
       }
     }),
     // A run that shrinks would go on after the test.
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 4, endOnFailure: true },
   );
 });
 
@@ -262,11 +262,9 @@ describe('a saved delta', () => {
   });
 });
 
-it('much text does not occupy the event loop: requests of others would wait', async ({
-  newDirectory,
-  instance,
-  bases,
-}) => {
+it('much text does not occupy the event loop: requests of others would wait', {
+  tags: ['slow'],
+}, async ({ newDirectory, instance, bases }) => {
   const connection = await instance.connect();
   const text = `\\n\n\t${'\\'.repeat(60_000)}`;
   const rows = Array.from({ length: 200 }, (_, id) =>
