@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
-import { tags } from './vitest.config.ts';
+import { tags, timeouts } from './vitest.config.ts';
 
 /** The tests of ClickHouse, and the contract of engines over it. */
 export default defineConfig({
@@ -15,8 +15,6 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     isolate: false,
-    // The embedded ClickHouse runs one statement at a time, of all tests.
-    testTimeout: 180_000,
-    hookTimeout: 60_000,
+    ...timeouts,
   },
 });

@@ -52,7 +52,7 @@ const it = test
 const nodeChildrenOf = ({ child }: Program) =>
   childrenOf(child.pid, new RegExp(`^${process.execPath}`));
 
-describe('npm run bench', { timeout: 600_000 }, () => {
+describe('npm run bench', () => {
   it('prints the results of each suite with the command that reproduces them', {
     tags: ['slow'],
   }, async ({ directory, bench, remains }) => {

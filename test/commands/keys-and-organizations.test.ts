@@ -25,7 +25,7 @@ const it = test
     return reader.url;
   });
 
-describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
+describe('the commands for keys and organizations', () => {
   it('create a key whose secret, alone on the last line, works until it is revoked', async ({
     api,
     execute,

@@ -93,7 +93,6 @@ const remaining = BigInt(purchases - purchases / 2_048);
 
 describe('an engine with more organizations than memory', {
   tags: ['slow'],
-  timeout: 60_000,
 }, () => {
   it('serves all of them one after the other, twice', async ({ count, errors }) => {
     for (const organization of [...large, ...large]) {

@@ -302,7 +302,7 @@ it('shows a problem of totals while rows are mapped, and forgets it once they ar
   });
   const state = async () => (await query('select problem, as_of from mapping_state'))[0];
   await expect
-    .poll(async () => String((await state()).problem), { timeout: 30_000 })
+    .poll(async () => String((await state()).problem))
     .toMatch(/^(?!of an).*refresh_customer/);
   const { as_of: before } = await state();
   let shown = await state();
@@ -312,11 +312,9 @@ it('shows a problem of totals while rows are mapped, and forgets it once they ar
   }
   // As `apply` does.
   await query('update mapping_state set problem = null');
-  await expect
-    .poll(async () => String((await state()).problem), { timeout: 30_000 })
-    .toMatch(/refresh_customer/);
+  await expect.poll(async () => String((await state()).problem)).toMatch(/refresh_customer/);
   await rename('other', 'refresh');
-  await expect.poll(async () => (await state()).problem, { timeout: 30_000 }).toBeNull();
+  await expect.poll(async () => (await state()).problem).toBeNull();
 });
 
 it.for(['found', 'mapped_key'])(

@@ -121,7 +121,7 @@ const append = (log: NewLog, tick: number, changes: readonly ChangedPurchase[]) 
 
 /** What an organization shows at the instant `tick`: all purchases, and their sums by a label. */
 async function shownAt(engine: DuckDBEngine, organization: bigint, tick: number) {
-  await engine.waitUntilFresh(organization, BigInt(tick), AbortSignal.timeout(10_000));
+  await engine.waitUntilFresh(organization, BigInt(tick), AbortSignal.timeout(120_000));
   const { result: list } = await engine.list(organization, { filters: {}, limit: 100 });
   const query = { filters: {}, groupBy: 'utm_source', groupLimit: 100 } as const;
   const { result: stats } = await purchaseStats(engine, organization, query);
@@ -157,9 +157,10 @@ function expectedOf(changes: readonly ChangedPurchase[]): Awaited<ReturnType<typ
   };
 }
 
-it('a log shows the purchases of its changes, replayed at opening or applied later', {
-  timeout: 120_000,
-}, async ({ newDirectory, openEngine }) => {
+it('a log shows the purchases of its changes, replayed at opening or applied later', async ({
+  newDirectory,
+  openEngine,
+}) => {
   // Batches of several changes are replayed, or none.
   const thresholds = [6, shortcutSettings.maxLinesOneByOne.forced];
   const open = () => Promise.all(thresholds.map((max) => openEngine({ maxLinesOneByOne: max })));

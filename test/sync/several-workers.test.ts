@@ -55,7 +55,7 @@ const it = test
     );
   });
 
-describe('workers on one data folder', { timeout: 120_000 }, () => {
+describe('workers on one data folder', () => {
   it('are one active worker and a standby, which takes over if the active worker is killed', async ({
     organizations,
     sync,

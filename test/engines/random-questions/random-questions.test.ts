@@ -21,7 +21,7 @@ const engines = hasClickHouse ? (['clickhouse'] as const) : (['duckdb', 'postgre
 
 it.for(engines)(
   'each value of each parameter has the answers of plain SQL on Postgres, also after changes: %s',
-  { tags: hasClickHouse ? ['slow'] : [], timeout: 600_000 },
+  { tags: hasClickHouse ? ['slow'] : [] },
   async (engine, { database: { pool }, newDirectory }) => {
     const readers = createReaders(pool);
     const scenario = everyQuestionOf(engine);
@@ -31,7 +31,7 @@ it.for(engines)(
 
 describe('random questions about random shops', () => {
   it('have the answers of plain SQL on Postgres, with each shortcut off, forced or as usual', {
-    timeout: 60_000 + numRuns * 15_000,
+    timeout: 600_000 + numRuns * 60_000,
   }, async ({ database: { pool } }) => {
     const readers = createReaders(pool);
     let failed: number | null = null;
