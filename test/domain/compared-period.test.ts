@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { comparedPeriod, localDays } from '../../src/domain/compared-period.ts';
 import { earliestInstant, formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { type Comparison, comparisons } from '../../src/domain/purchase-report.ts';
+import { cellsOf } from '../support/table.ts';
 
 /** Microseconds since 1970. */
 const micros = (text: string): bigint => parseInstant(text, 'down') as bigint;
@@ -20,16 +21,12 @@ async function compared(
 
 type Case = readonly [zone: string, period: [string, string], expected: [string, string]];
 
-/** Lines of a time zone, the bounds of a period, and those of the compared one, all in UTC. */
-const casesOf = (lines: string): Case[] =>
-  lines
-    .split('\n')
-    .filter((line) => line.includes('|'))
-    .map((line) => {
-      const [zone = '', ...periods] = line.split('|').map((part) => part.trim());
-      const boundsOf = (of = '') => of.split(' ').map((bound) => `${bound}Z`) as [string, string];
-      return [zone, boundsOf(periods[0]), boundsOf(periods[1])];
-    });
+/** Rows of a time zone, the bounds of a period, and those of the compared one, all in UTC. */
+const casesOf = (table: string): Case[] =>
+  cellsOf(table).map(([zone = '', ...periods]) => {
+    const boundsOf = (of = '') => of.split(' ').map((bound) => `${bound}Z`) as [string, string];
+    return [zone, boundsOf(periods[0]), boundsOf(periods[1])];
+  });
 
 const last = '.999999Z';
 
