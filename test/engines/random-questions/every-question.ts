@@ -160,8 +160,8 @@ const changes: readonly Step[] = [
 ];
 
 /** Each value of each parameter after changes. Lists are also asked before, so that they are cached. */
-export const everyQuestionOf = (engine: Settings['engine']): Scenario => ({
-  settings: { engine, worker: { maxPurchasesWithoutBase: 0 }, shortcuts: {} },
+export const everyQuestionOf = ({ engine, shortcuts }: Omit<Settings, 'worker'>): Scenario => ({
+  settings: { engine, worker: { maxPurchasesWithoutBase: 0 }, shortcuts },
   shop: { origins, bursts: [burst, ofSecondOrigin] },
   questions: lists,
   history: [

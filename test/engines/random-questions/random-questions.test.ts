@@ -7,6 +7,7 @@ import { hasClickHouse } from '../store.ts';
 import { everyQuestionOf } from './every-question.ts';
 import { createReaders } from './reader.ts';
 import { runScenario, scenario } from './scenario.ts';
+import { type Settings, shortcutsIn } from './settings.ts';
 
 /** Each lane runs one scenario after another. A scenario waits for Postgres, files and DuckDB most of its time. */
 const lanes = 3;
@@ -17,17 +18,32 @@ it.beforeAll(async ({ database: { pool } }) => {
   await pool.query(readFileSync(new URL('oracle/calendar.sql', import.meta.url), 'utf8'));
 });
 
-const engines = hasClickHouse ? (['clickhouse'] as const) : (['duckdb', 'postgres'] as const);
+type Case = Omit<Settings, 'worker'> & { readonly mode: string };
+const usual = {};
+const ofFiles: readonly Case[] = [
+  { engine: 'duckdb', mode: 'usual', shortcuts: usual },
+  { engine: 'postgres', mode: 'usual', shortcuts: usual },
+];
+const slow: readonly Case[] = [
+  { engine: 'duckdb', mode: 'forced', shortcuts: shortcutsIn(() => 'forced') },
+  { engine: 'duckdb', mode: 'off', shortcuts: shortcutsIn(() => 'off') },
+];
+const ofClickHouse: readonly Case[] = [{ engine: 'clickhouse', mode: 'usual', shortcuts: usual }];
 
-it.for(engines)(
-  'each value of each parameter has the answers of plain SQL on Postgres, also after changes: %s',
-  { tags: hasClickHouse ? ['slow'] : [] },
-  async (engine, { database: { pool }, newDirectory }) => {
-    const readers = createReaders(pool);
-    const scenario = everyQuestionOf(engine);
-    await runScenario(pool, newDirectory, readers, scenario).finally(readers.close);
-  },
-);
+describe.each([
+  { tags: [], cases: hasClickHouse ? [] : ofFiles },
+  { tags: ['slow'], cases: hasClickHouse ? ofClickHouse : slow },
+])('each value of each parameter', ({ tags, cases }) => {
+  it.for(cases)(
+    'has the answers of plain SQL on Postgres, also after changes: $engine, shortcuts $mode',
+    { tags: [...tags] },
+    async ({ engine, shortcuts }, { database: { pool }, newDirectory }) => {
+      const readers = createReaders(pool);
+      const scenario = everyQuestionOf({ engine, shortcuts });
+      await runScenario(pool, newDirectory, readers, scenario).finally(readers.close);
+    },
+  );
+});
 
 describe('random questions about random shops', () => {
   it('have the answers of plain SQL on Postgres, with each shortcut off, forced or as usual', {

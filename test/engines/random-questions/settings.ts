@@ -18,7 +18,7 @@ type Mode = 'usual' | 'off' | 'forced';
 const mode = fc.constantFrom<Mode>('usual', 'off', 'forced');
 
 /** Without those that are as usual. */
-const shortcutsIn = (modeOf: (name: Name) => Mode): Partial<Shortcuts> =>
+export const shortcutsIn = (modeOf: (name: Name) => Mode): Partial<Shortcuts> =>
   Object.fromEntries(
     names
       .filter((name) => modeOf(name) !== 'usual')
