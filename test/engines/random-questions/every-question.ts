@@ -21,8 +21,8 @@ import type { Scenario } from './scenario.ts';
 import type { Settings } from './settings.ts';
 import type { Burst } from './shop.ts';
 
-/** Clocks of St. John's go back over midnight at the second one. */
-const origins = ['2025-03-01T03:00:00Z', '2010-11-07T02:30:00Z'];
+/** Clocks of St. John's go back over midnight at the second one, and by three hours of Casey at the third one. */
+const origins = ['2025-03-01T03:00:00Z', '2010-11-07T02:30:00Z', '2010-03-04T15:00:00Z'];
 /** Days after an origin. Most purchases are within 30 days of the first one. */
 const after = (days: number, origin = 0) => ({ origin, quarters: 96 * days, micros: 0 });
 const bound = (days: number, origin = 0) => ({
@@ -31,11 +31,12 @@ const bound = (days: number, origin = 0) => ({
   isOfPurchase: false,
 });
 const bounds = { since: bound(-15), until: bound(15) };
-/** Clocks change within these: those of Europe, of the United States and Cuba, of Canada. */
+/** Clocks change within these: those of Europe, of the United States and Cuba, of Canada, of Antarctica. */
 const changesOfClocks = [
   ['Europe/Berlin', { since: bound(28), until: bound(30) }],
   ['America/Havana', { since: bound(7), until: bound(9) }],
   ['America/St_Johns', { since: bound(-1, 1), until: bound(1, 1) }],
+  ['Antarctica/Casey', { since: bound(-1, 2), until: bound(1, 2) }],
 ] as const;
 
 const each = (name: string, values: readonly (string | readonly string[])[]): Parameters[] =>
@@ -144,14 +145,16 @@ const burst: Burst = {
   seed: 1,
 };
 
-const ofSecondOrigin: Burst = {
-  ...burst,
-  count: 60,
-  from: after(-1, 1),
-  minutes: 60 * 24 * 2,
-  customers: 5,
-  firstCustomer: 30,
-};
+const ofOthers = [1, 2].map(
+  (origin): Burst => ({
+    ...burst,
+    count: 60,
+    from: after(-1, origin),
+    minutes: 60 * 24 * 2,
+    customers: 5,
+    firstCustomer: 30,
+  }),
+);
 
 const changes: readonly Step[] = [
   { kind: 'update', of: { every: 3 }, change: { status: 'paid', cents: 100, source: 'google' } },
@@ -162,7 +165,7 @@ const changes: readonly Step[] = [
 /** Each value of each parameter after changes. Lists are also asked before, so that they are cached. */
 export const everyQuestionOf = ({ engine, shortcuts }: Omit<Settings, 'worker'>): Scenario => ({
   settings: { engine, worker: { maxPurchasesWithoutBase: 0 }, shortcuts },
-  shop: { origins, bursts: [burst, ofSecondOrigin] },
+  shop: { origins, bursts: [burst, ...ofOthers] },
   questions: lists,
   history: [
     { steps: changes, newQuestions: purchases, asked: [...lists.keys()] },
