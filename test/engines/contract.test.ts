@@ -67,18 +67,26 @@ describeEngines('the engine %s', (name) => {
       { customer: 2, created_at: at(6), coupons: codes(undefined) },
       { customer: 3, created_at: at(7), coupons: '[]', utm_source: 'a' },
       { customer: 3, created_at: at(8), coupons: null },
+      // What is no code of a coupon, and more bytes than are read.
+      {
+        customer: 3,
+        created_at: at(9),
+        coupons:
+          '[7, "FREE", null, ["FREE"], [{"code":"FREE"}], {"code":{"code":"FREE"}}, {"code":true}, {"code":12.0}]',
+      },
+      { customer: 3, created_at: at(10), coupons: codes('y'.repeat(4083)) },
     ]);
     const query = { ...total, measures: reportMeasures, groupBy: ['coupon'] } as const;
     const { rows, totals } = (await store.engine.report(organization, query)).result;
     expect(rows.map(({ keys, values }) => [keys[0], ...values.slice(0, 2)])).toEqual([
+      [null, 5n, 500n],
       ['FREE', 3n, 207n],
       ['VIP', 3n, 300n],
-      [null, 3n, 300n],
       ['', 1n, 100n],
       ['7', 1n, 100n],
       ['free', 1n, 100n],
     ]);
-    expect(totals.values.slice(0, 4)).toEqual([9n, 807n, 90n, 4n]);
+    expect(totals.values.slice(0, 4)).toEqual([11n, 1007n, 92n, 4n]);
   });
 
   const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
