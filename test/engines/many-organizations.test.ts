@@ -151,7 +151,9 @@ describe('an engine with more organizations than memory', {
   });
 });
 
-describe('an engine with more organizations than files that it may open', () => {
+describe('an engine with more organizations than files that it may open', {
+  tags: ['slow'],
+}, () => {
   it('closes the files that it did not use for longest', async ({ directory, onTestFinished }) => {
     const organizations = 150;
     for (let id = 1; id <= organizations; id += 1) {
