@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
-import { tags } from './vitest.config.ts';
+import { tags, timeouts } from './vitest.config.ts';
 
 /** The tests of ClickHouse, and the contract of engines over it. */
 export default defineConfig({
@@ -8,14 +8,13 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts', 'test/clickhouse/global-setup.ts'],
     include: [
       'test/clickhouse/**/*.test.ts',
-      'test/engines/{contract,report,time-series,time-zones}.test.ts',
+      'test/engines/{contract,time-zones}.test.ts',
+      'test/engines/random-questions/random-questions.test.ts',
       'test/http/export.test.ts',
     ],
     pool: 'forks',
     maxWorkers: 2,
     isolate: false,
-    // The embedded ClickHouse runs one statement at a time, of all tests.
-    testTimeout: 180_000,
-    hookTimeout: 60_000,
+    ...timeouts,
   },
 });

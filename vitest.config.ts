@@ -7,6 +7,13 @@ export const tags = [
   },
 ];
 
+/** A test that hangs fails after these. None is reached on a machine that other processes keep busy. */
+export const timeouts = {
+  testTimeout: 600_000,
+  hookTimeout: 600_000,
+  expect: { poll: { timeout: 120_000 } },
+};
+
 export default defineConfig({
   test: {
     tags,
@@ -15,8 +22,7 @@ export default defineConfig({
     // Processes of their own: DuckDB is a native addon.
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    ...timeouts,
     // Modules are loaded once: an own process for each file took 0.7 s of processor time more.
     isolate: false,
     // `npm run test:clickhouse` runs those of ClickHouse.

@@ -52,7 +52,7 @@ const it = test
 const nodeChildrenOf = ({ child }: Program) =>
   childrenOf(child.pid, new RegExp(`^${process.execPath}`));
 
-describe('npm run bench', { timeout: 600_000 }, () => {
+describe('npm run bench', () => {
   it('prints the results of each suite with the command that reproduces them', {
     tags: ['slow'],
   }, async ({ directory, bench, remains }) => {
@@ -119,7 +119,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(await remains()).toEqual([]);
   });
 
-  it('lists the suites if a suite does not exist', async ({ bench }) => {
+  it('lists the suites if a suite does not exist', { tags: ['slow'] }, async ({ bench }) => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(

@@ -31,7 +31,7 @@ const it = documentedTest.extend('store', file, async ({ as }, { onCleanup }) =>
 });
 
 // Each test continues with the rows of the test before.
-describe('own tables that views map, as in docs/your-data.md,', { timeout: 120_000 }, () => {
+describe('own tables that views map, as in docs/your-data.md,', () => {
   it('are checked and copied by the worker, with triggers of a role that reads no rows', async ({
     as,
     program,
@@ -74,9 +74,7 @@ describe('own tables that views map, as in docs/your-data.md,', { timeout: 120_0
       insert into store.order_lines values
         ('o-1', 1, 1, 10), ('o-1', 2, 2, 1.17), ('o-2', 1, 3, 100), ('o-3', 1, 1, 5)`);
     const until = async (wanted: object[]) =>
-      expect
-        .poll(() => purchasesOf(as('worker'), isNew), { timeout: 60_000, interval: 20 })
-        .toEqual(wanted);
+      expect.poll(() => purchasesOf(as('worker'), isNew), { interval: 20 }).toEqual(wanted);
     const o = (order: string, cents: bigint, status: string, currency = 'BRL') => ({
       ...{ order, cents, status, currency },
       platform: { 'o-1': 'facebook', 'o-3': 'woocommerce' }[order] ?? null,
@@ -101,22 +99,17 @@ describe('own tables that views map, as in docs/your-data.md,', { timeout: 120_0
     await until([o('o-9', 30_000n, 'paid')]);
     await write(`update store.orders set placed_at = 'infinity' where id = 'o-9'`);
     await expect
-      .poll(async () => (await readMappingStatus(as('worker')))?.refusals, { timeout: 60_000 })
+      .poll(async () => (await readMappingStatus(as('worker')))?.refusals)
       .toMatchObject([
         { column: 'created_at', reason: 'is not within the years 1 to 9999', examples: ['o-9'] },
       ]);
     await write(`update store.orders set placed_at = '2026-02-03Z' where id = 'o-9'`);
-    await expect
-      .poll(async () => (await readMappingStatus(as('worker')))?.refusedRows, { timeout: 60_000 })
-      .toBe(0);
+    await expect.poll(async () => (await readMappingStatus(as('worker')))?.refusedRows).toBe(0);
   });
 
-  it('claim no instant that direct writes into a table without triggers have passed', async ({
-    as,
-    directory,
-    store: { write },
-    onTestFinished,
-  }) => {
+  it('claim no instant that direct writes into a table without triggers have passed', {
+    tags: ['slow'],
+  }, async ({ as, directory, store: { write }, onTestFinished }) => {
     const worker = await createTestWorker(as('worker'), directory);
     onTestFinished(worker.close);
     onTestFinished(follow(worker));
@@ -145,7 +138,7 @@ describe('own tables that views map, as in docs/your-data.md,', { timeout: 120_0
             if (state.isClaimed && !state.isMapped) seen.push(order);
             return state;
           },
-          { timeout: 60_000, interval: 5 },
+          { interval: 5 },
         )
         .toMatchObject({ isClaimed: true, isMapped: true });
       expect(seen).toEqual([]);

@@ -51,6 +51,7 @@ describe('seeding', () => {
     ['what was named in a transaction for each organization', false, 1],
   ] as const)(
     'ends at once if it is stopped, and leaves %s',
+    { tags: ['slow'] },
     async ([_, isOneTransaction, left], { database }) => {
       const stopping = new AbortController();
       const named: string[] = [];

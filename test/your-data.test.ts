@@ -49,7 +49,7 @@ const it = documentedTest
     return program.stdout();
   });
 
-describe('docs/your-data.md', { timeout: 120_000 }, () => {
+describe('docs/your-data.md', () => {
   it('has SQL only in sections that tests run', async () => {
     expect(await sectionsWithSql(document)).toEqual([
       'Start',
@@ -239,7 +239,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     const ending = new AbortController();
     const log = createRecordedLog((line) => lines.push(line));
     const running = createMapper({ database, pollIntervalMs: 10, log }).run(ending.signal);
-    await expect.poll(() => queries.mock.calls.length, { timeout: 30_000 }).toBeGreaterThan(3);
+    await expect.poll(() => queries.mock.calls.length).toBeGreaterThan(3);
     ending.abort();
     await running;
     queries.mockRestore();

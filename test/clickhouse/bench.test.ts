@@ -6,7 +6,6 @@ import { runProgram } from '../support/program.ts';
 /** Fails by itself if two responses differ. */
 test('the benchmark of all engines compares DuckDB, ClickHouse and Postgres before and after changes', {
   tags: ['slow'],
-  timeout: 300_000,
 }, async ({ directory, onTestFinished }) => {
   // If root runs the test, Postgres runs as another user.
   await chmod(directory, 0o755);

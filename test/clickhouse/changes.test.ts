@@ -153,7 +153,7 @@ describe('the change feed of ClickHouse', () => {
     },
   );
 
-  it('goes on after failed inserts of each table', { tags: ['slow'], timeout: 300_000 }, async ({
+  it('goes on after failed inserts of each table', { tags: ['slow'] }, async ({
     addFollowed,
     clickHouseProxy: proxy,
     change,

@@ -12,7 +12,6 @@ import { clickHouseTest as it } from './fixtures.ts';
 describe('a worker that writes to ClickHouse', () => {
   it('loses and duplicates no change if it is killed at any moment, also in the change feed', {
     tags: ['slow'],
-    timeout: 600_000,
   }, async ({ clickhouse, program, server, follower, replica }) => {
     let isFollowing = true;
     const following = (async () => {

@@ -6,7 +6,7 @@ import { test as it } from '../support/fixtures.ts';
 import { openPaths, pathsBelow } from '../support/open-paths.ts';
 import { addPurchases } from '../support/shop.ts';
 
-describe('the files of API and worker', { timeout: 60_000 }, () => {
+describe('the files of API and worker', () => {
   it('are readable by their user alone, also after a copy that left them open', {
     tags: ['slow'],
   }, async ({ database, directory, shop, customerId, program, execute }) => {

@@ -25,7 +25,7 @@ const it = test
     return reader.url;
   });
 
-describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
+describe('the commands for keys and organizations', () => {
   it('create a key whose secret, alone on the last line, works until it is revoked', async ({
     api,
     execute,
@@ -233,13 +233,9 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
   it.for([
     [2, 'keys', ['create', '--name', 'BI']],
     [2, 'keys', [...create, '--expires-in', 'soon']],
-    [2, 'keys', [...create, '--scope', 'admin']],
     [1, 'keys', create],
-    [1, 'keys', ['revoke', 'bak_x']],
     [1, 'keys', ['roll', 'bak_x', '--overlap', '1h']],
-    [2, 'keys', ['roll', 'bak_x']],
     [2, 'keys', ['roll', 'bak_x', '--overlap', '31d']],
-    [2, 'keys', ['roll', 'bak_x', '--overlap', 'soon']],
     [2, 'organizations', ['create', '--name', ' ']],
   ] as const)('exit with %i after `%s %j`', async ([code, command, args], { execute }) => {
     const ended = await execute(command, args);

@@ -18,7 +18,7 @@ describe('a version of Node', () => {
     return { status, stdout, stderr };
   };
 
-  it.each(['v16.20.2', 'v18.20.8', 'v20.15.1', 'v20.20.1', 'v21.7.3', 'v22.12.0', 'v23.11.1'])(
+  it.each(['v20.20.1', 'v21.7.3', 'v22.12.0', 'v23.11.1'])(
     'that is not supported is refused in one line: %s',
     (version) => {
       expect(checkedAs(version)).toEqual({
@@ -31,10 +31,7 @@ describe('a version of Node', () => {
     },
   );
 
-  it.each([process.version, 'v20.20.2', 'v22.13.0', 'v22.23.3', 'v24.0.0', 'v26.1.0'])(
-    'is accepted: %s',
-    (version) => {
-      expect(checkedAs(version)).toEqual({ status: 0, stdout: `${release}\n`, stderr: '' });
-    },
-  );
+  it.each([process.version, 'v20.20.2', 'v22.13.0', 'v24.0.0'])('is accepted: %s', (version) => {
+    expect(checkedAs(version)).toEqual({ status: 0, stdout: `${release}\n`, stderr: '' });
+  });
 });

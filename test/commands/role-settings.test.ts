@@ -49,7 +49,7 @@ const it = test
     }).href;
   });
 
-describe('with a role that has other settings', { tags: ['slow'], timeout: 300_000 }, () => {
+describe('with a role that has other settings', { tags: ['slow'] }, () => {
   it('commands, worker and API work as with any other role', async ({ execute, program, url }) => {
     const run = async (command: Parameters<typeof execute>[0], ...args: string[]) => {
       const ended = await execute(command, args, { DATABASE_URL: url });

@@ -33,7 +33,7 @@ const it = test.extend('start', ({ directory }, { onCleanup }) => {
 });
 
 // The tests share the data folder: the first start fills it, which takes longer than all else.
-describe('npm start', { timeout: 120_000 }, () => {
+describe('npm start', () => {
   it.beforeAll(async ({ directory }) => {
     // If root runs this test, Postgres runs as another user.
     await chmod(directory, 0o755);

@@ -28,7 +28,7 @@ const it = isolatedTest
     return JSON.parse(output);
   });
 
-describe('the commands of sync', { timeout: 60_000 }, () => {
+describe('the commands of sync', () => {
   it('bring every organization up to date in one pass, and show how fresh each is', {
     tags: ['slow'],
   }, async ({ database, buy, execute, organization, status }) => {
@@ -334,7 +334,7 @@ describe('status --check', () => {
   });
 });
 
-describe('npx crm-data-service api', { tags: ['slow'], timeout: 60_000 }, () => {
+describe('npx crm-data-service api', { tags: ['slow'] }, () => {
   it('stops with exit code 0, also during its start', async ({ database, program }) => {
     const running = program('src/commands/api.ts');
     await running.printed(/Listening on http/);

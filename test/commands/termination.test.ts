@@ -58,7 +58,7 @@ const it = test
     return `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${authorization}\r\n\r\n`;
   });
 
-describe('SIGTERM', { timeout: 120_000 }, () => {
+describe('SIGTERM', () => {
   it.beforeAll(async ({ database, shop, customerId, worker }) => {
     // 45 MB as CSV: more than the buffers of a connection, which Linux extends to 36 MiB.
     await database.pool.query(
@@ -103,7 +103,7 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     });
     const exporting = client.openSocket(request('/v1/purchases/export?format=csv'));
     await once(exporting, 'readable');
-    await expect.poll(() => served, { timeout: 30_000 }).toBeGreaterThan(30);
+    await expect.poll(() => served).toBeGreaterThan(30);
     const children = childrenOf(api);
     expect(children.length).toBeGreaterThan(0);
     isStopping = true;

@@ -8,7 +8,7 @@ import { requestFromWorker } from '../../sync/worker/rebuild-requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 
-describe('the data folder', { tags: ['slow'], timeout: 60_000 }, () => {
+describe('the data folder', { tags: ['slow'] }, () => {
   it.skipIf(process.getuid?.() !== 0)(
     'is refused to API, worker and commands of another user',
     async ({ directory, execute, program }) => {
@@ -89,7 +89,6 @@ describe('the API', { tags: ['slow'] }, () => {
 
 describe('a worker that ends again and again under npm start', {
   tags: ['slow'],
-  timeout: 60_000,
 }, () => {
   it('is started again after longer and longer pauses', async ({ directory, onTestFinished }) => {
     vi.stubEnv('DATA_DIR', directory);

@@ -98,11 +98,14 @@ it('changes of first purchases change what reports and cohorts count', async ({
     }
   };
   await expectEqual();
-  for (const [index, change] of Object.values(changes).entries()) {
-    // Another customer is between them, to whom a purchase may move.
+  for (const [index, [name, change]] of Object.entries(changes).entries()) {
+    // Each is of another customer. One is between them, to whom a purchase may move.
     const { rowCount } = await pool.query(change, [organizationId, 2 * index]);
-    expect(rowCount).toBeGreaterThan(0);
+    expect(rowCount, name).toBeGreaterThan(0);
+    if (name !== 'one is deleted') continue;
     await publish();
     await expectEqual();
   }
+  await publish();
+  await expectEqual();
 });

@@ -37,7 +37,6 @@ async function exportedRevenue(source: ExportSource): Promise<bigint> {
 
 it('each query shows the totals that all transactions keep, while they are published', {
   tags: ['slow'],
-  timeout: 120_000,
 }, async ({ database, folder, organizationId: id, add, openWorker, engine, expectEqual }) => {
   const count = 200;
   await add(count);
@@ -106,7 +105,9 @@ it('each query shows the totals that all transactions keep, while they are publi
   await expectEqual();
 });
 
-it('queries continue with the files of a compaction, and close those before it', async ({
+it('queries continue with the files of a compaction, and close those before it', {
+  tags: ['slow'],
+}, async ({
   database,
   directory,
   folder,

@@ -1,31 +1,33 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
+import { comparedPeriod } from '../../src/domain/compared-period.ts';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { averageTicket } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import {
-  labelDimensions,
-  labelOfDimension,
-  type PurchaseFilters,
-  type StatsDimension,
-} from '../../src/domain/purchase-query.ts';
+  cohortIntervals,
+  comparisons,
+  type PurchaseCohortsQuery,
+  type PurchaseReportQuery,
+  reportMeasures,
+} from '../../src/domain/purchase-report.ts';
 import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import { test as it } from '../support/fixtures.ts';
-import { describeEngines, hasClickHouse, type Stored, storeIn } from './store.ts';
+import { describeEngines, hasClickHouse, storeIn } from './store.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
-/** The contract of every engine, over the same rows. */
+const total: PurchaseReportQuery = {
+  filters: {},
+  measures: ['purchase_count'],
+  groupBy: [],
+  orderBy: { by: 'purchase_count', isDescending: true },
+  limit: 100,
+};
+
+/** The contract of every engine. `random-questions` compares all parameters of queries with plain SQL. */
 describeEngines('the engine %s', (name) => {
   const store = storeIn(name);
-  const statsOf = async (
-    organization: bigint,
-    filters: PurchaseFilters = {},
-    groupBy?: StatsDimension,
-    groupLimit = 10,
-  ) => {
-    const query = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
-    return (await purchaseStats(store.engine, organization, query)).result;
-  };
 
   it('counts purchases and distinct customers and adds their values to the cent', async () => {
     const { organization } = await store.shop([
@@ -34,111 +36,11 @@ describeEngines('the engine %s', (name) => {
       { purchase_value_in_cents: 2n ** 62n, customer: 1 },
       { purchase_value_in_cents: -1 },
     ]);
-    expect(await statsOf(organization)).toMatchObject({
+    const query = { filters: {}, groupLimit: 10 };
+    expect((await purchaseStats(store.engine, organization, query)).result).toMatchObject({
       purchaseCount: 4n,
       customerCount: 2n,
       revenueInCents: 3n * 2n ** 62n - 1n,
-    });
-  });
-
-  it.for([{ currencies: [null, null, 'BRL', 'BRL'] }, { currencies: [null, 'BRL', 'BRL', 'USD'] }])(
-    'returns the currencies of any successive purchases of $currencies',
-    async ({ currencies }) => {
-      const { organization } = await store.shop(
-        currencies.map((currency, index) => ({ currency, purchase_value_in_cents: index })),
-      );
-      for (let first = 0; first < currencies.length; first += 1) {
-        for (let last = first; last < currencies.length; last += 1) {
-          const matching = currencies
-            .slice(first, last + 1)
-            .filter((currency) => currency !== null);
-          const [currency = null, ...others] = new Set(matching);
-          const filters = { minValueInCents: BigInt(first), maxValueInCents: BigInt(last) };
-          expect(await statsOf(organization, filters, 'utm_source')).toMatchObject({
-            currency: others.length === 0 ? currency : null,
-            mixedCurrencies: others.length > 0,
-          });
-        }
-      }
-    },
-  );
-
-  it('applies each filter to lists and statistics', async () => {
-    const plain = { created_at: '2026-01-01T00:00:00Z', purchase_value_in_cents: 100 };
-    const many = ["o'neill", ...Array.from({ length: 49 }, (_, index) => `${index}`)];
-    /** Each filter with the only purchase that it finds. */
-    const cases: readonly [PurchaseFilters, Stored][] = [
-      [{ paymentStatuses: ['paid'] }, { payment_status: 'paid' }],
-      [{ platforms: ['shopify'] }, { platform: 'shopify' }],
-      // No purchase has the other values.
-      [{ paymentStatuses: ['pending', 'voided'] }, { payment_status: 'voided' }],
-      [{ platforms: ['bling', 'facebook', 'popup'] }, { platform: 'facebook' }],
-      [
-        { createdSince: instant('2026-01-02T00:00:00.000001Z') },
-        { created_at: '2026-01-02T00:00:00.000001Z' },
-      ],
-      [{ createdUntil: instant('2025-01-01T00:00:00Z') }, { created_at: '2025-01-01T00:00:00Z' }],
-      [{ minValueInCents: 500n }, { purchase_value_in_cents: 500 }],
-      [{ maxValueInCents: 10n }, { purchase_value_in_cents: 10 }],
-      [{ currency: ['BRL'] }, { currency: 'BRL' }],
-      [{ utm_source: ['verão', 'winter'] }, { utm_source: 'verão' }],
-      [{ utm_medium: [''] }, { utm_medium: '' }],
-      [{ utm_campaign: ['100%'] }, { utm_campaign: '100%' }],
-      [{ utm_content: [' a '] }, { utm_content: ' a ' }],
-      [{ utm_term: many }, { utm_term: "o'neill" }],
-      [{ coupon: ['a"\\\n\u001f'] }, { coupons: JSON.stringify([{ code: 'a"\\\n\u001f' }]) }],
-      [{ coupon: ['FREE', 'absent'] }, { coupons: '[{"code":"VIP"},{"code":"FREE"}]' }],
-    ];
-    const { organization, ids, customers } = await store.shop([
-      ...cases.map(([, values]) => ({ ...plain, ...values })),
-      { ...plain, customer: 1 },
-      plain,
-    ]);
-    const ofCustomer: PurchaseFilters = { customerId: customers[1] as bigint };
-    for (const [index, filters] of [...cases.map(([filter]) => filter), ofCustomer].entries()) {
-      const { result } = await store.engine.list(organization, { filters, limit: 100 });
-      const found = result.purchases.map(({ id }) => id);
-      expect(found, Object.keys(filters).join()).toEqual([ids[index]]);
-      expect((await statsOf(organization, filters)).purchaseCount).toBe(1n);
-    }
-  });
-
-  it('finds the purchases without a value of labels, which are those of the group null', async () => {
-    const labels = labelDimensions.map(labelOfDimension);
-    const values = Object.fromEntries(labels.map((label) => [label, 'a']));
-    const all = { ...values, created_at: '2026-01-01T00:00:00Z' };
-    const { organization, ids } = await store.shop([
-      ...labels.map((label) => ({ ...all, [label]: null })),
-      { ...all, currency: null, utm_term: null, customer: 1 },
-      // An empty text is a value, and the order's status is another label.
-      { ...all, utm_source: '', status: null },
-    ]);
-    const found = async (filters: PurchaseFilters) => {
-      const { result } = await store.engine.list(organization, { filters, limit: 100 });
-      expect(await statsOf(organization, filters)).toMatchObject({
-        purchaseCount: BigInt(result.purchases.length),
-      });
-      // Newest first; of one instant, the greatest id.
-      return result.purchases.map(({ id }) => id).reverse();
-    };
-    const both = ids.at(-2);
-    for (const [index, dimension] of labelDimensions.entries()) {
-      const isInBoth = dimension === 'currency' || dimension === 'utm_term';
-      const expected = [ids[index], ...(isInBoth ? [both] : [])];
-      expect(await found({ without: [dimension] }), dimension).toEqual(expected);
-      if (dimension === 'shipping_status') continue;
-      const { groups } = await statsOf(organization, {}, dimension);
-      const group = groups.find(({ key }) => key === null);
-      expect(group?.purchaseCount, dimension).toBe(BigInt(expected.length));
-    }
-    expect(await found({ without: ['currency', 'utm_term'] })).toEqual([both]);
-    expect(await found({ without: ['currency'], utm_term: ['a'] })).toEqual([ids[2]]);
-    expect(await found({ without: ['currency'], currency: ['a'] })).toEqual([]);
-    expect(await statsOf(organization, { without: ['currency'] }, 'currency')).toMatchObject({
-      customerCount: 2n,
-      currency: null,
-      mixedCurrencies: false,
-      groups: [{ key: null, purchaseCount: 2n }],
     });
   });
 
@@ -149,6 +51,77 @@ describeEngines('the engine %s', (name) => {
     await expect(store.engine.list(organization, query, AbortSignal.abort(reason))).rejects.toBe(
       reason,
     );
+  });
+
+  it('has a purchase in the row of each of its coupons, and counts it once in totals', async () => {
+    const codes = (...all: readonly (string | number | undefined)[]) =>
+      JSON.stringify(all.map((code) => ({ id: '1', code, value: 10, type: 'percentage' })));
+    const at = (day: number) => `2026-02-${String(day).padStart(2, '0')}T12:00:00Z`;
+    const { organization } = await store.shop([
+      { customer: 0, created_at: '2026-01-05T12:00:00Z', coupons: codes('VIP') },
+      { customer: 0, created_at: at(1), coupons: codes('VIP', 'FREE'), utm_source: 'a' },
+      { customer: 0, created_at: at(2), coupons: codes('FREE', 'VIP', 'FREE') },
+      { customer: 1, created_at: at(3), coupons: codes('FREE'), purchase_value_in_cents: 7n },
+      { customer: 1, created_at: at(4), coupons: codes('free', 7, 7.5), payment_status: 'paid' },
+      { customer: 2, created_at: at(5), coupons: codes('', undefined), payment_status: 'paid' },
+      { customer: 2, created_at: at(6), coupons: codes(undefined) },
+      { customer: 3, created_at: at(7), coupons: '[]', utm_source: 'a' },
+      { customer: 3, created_at: at(8), coupons: null },
+      // What is no code of a coupon, and more bytes than are read.
+      {
+        customer: 3,
+        created_at: at(9),
+        coupons:
+          '[7, "FREE", null, ["FREE"], [{"code":"FREE"}], {"code":{"code":"FREE"}}, {"code":true}, {"code":12.0}]',
+      },
+      { customer: 3, created_at: at(10), coupons: codes('y'.repeat(4083)) },
+    ]);
+    const query = { ...total, measures: reportMeasures, groupBy: ['coupon'] } as const;
+    const { rows, totals } = (await store.engine.report(organization, query)).result;
+    expect(rows.map(({ keys, values }) => [keys[0], ...values.slice(0, 2)])).toEqual([
+      [null, 5n, 500n],
+      ['FREE', 3n, 207n],
+      ['VIP', 3n, 300n],
+      ['', 1n, 100n],
+      ['7', 1n, 100n],
+      ['free', 1n, 100n],
+    ]);
+    expect(totals.values.slice(0, 4)).toEqual([11n, 1007n, 92n, 4n]);
+  });
+
+  const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
+
+  it('ends cohorts and compared periods at the instant of the data', async () => {
+    const days = [800, 400, 100, 70, 40, 20, 0.01, -3, -100];
+    const { organization } = await store.shop(
+      days.map((each, customer) => ({ customer, created_at: ago(each) })),
+    );
+    const cohortsOf = async (query: PurchaseCohortsQuery) =>
+      (await store.engine.cohorts(organization, query)).result;
+    for (const interval of cohortIntervals) {
+      const query = { filters: {}, interval, timeZone: 'America/Sao_Paulo' };
+      const { cohorts } = await cohortsOf({ ...query, periods: 60 });
+      const complete = cohorts.map(({ periods }) => periods.map(({ isComplete }) => isComplete));
+      expect(complete[2]?.length).toBeGreaterThan(1);
+      expect(complete[2]?.slice(0, -1)).not.toContain(false);
+      expect(complete[2]?.at(-1)).toBe(false);
+      // Of purchases that are not made yet.
+      expect(complete.at(-1)).toEqual([false]);
+      const [oldest] = (await cohortsOf({ ...query, periods: 2 })).cohorts;
+      expect(oldest?.periods).toMatchObject([{ isComplete: true }, { isComplete: true }]);
+    }
+    const since = instant(ago(45));
+    for (const compareTo of comparisons) {
+      for (const groupBy of [[], ['day'], ['week'], ['month', 'utm_source']] as const) {
+        const orderBy = { by: groupBy[0] ?? 'purchase_count', isDescending: false } as const;
+        const query = { ...total, filters: { createdSince: since }, groupBy, orderBy, compareTo };
+        const { result, asOf } = await store.engine.report(organization, query);
+        const period = { since, until: asOf };
+        expect(result.period).toEqual(period);
+        expect(result.comparedPeriod).toEqual(await comparedPeriod(period, compareTo, undefined));
+        expect(result.totals.values).toEqual([3n]);
+      }
+    }
   });
 
   it('visits every matching purchase exactly once, whatever the filter and the page size', async () => {

@@ -93,7 +93,6 @@ const remaining = BigInt(purchases - purchases / 2_048);
 
 describe('an engine with more organizations than memory', {
   tags: ['slow'],
-  timeout: 60_000,
 }, () => {
   it('serves all of them one after the other, twice', async ({ count, errors }) => {
     for (const organization of [...large, ...large]) {
@@ -152,7 +151,9 @@ describe('an engine with more organizations than memory', {
   });
 });
 
-describe('an engine with more organizations than files that it may open', () => {
+describe('an engine with more organizations than files that it may open', {
+  tags: ['slow'],
+}, () => {
   it('closes the files that it did not use for longest', async ({ directory, onTestFinished }) => {
     const organizations = 150;
     for (let id = 1; id <= organizations; id += 1) {

@@ -38,7 +38,7 @@ describe('a standby', () => {
     ['has replayed transactions', 'SIGQUIT'],
   ] as const)(
     'shows the instant of its data, not of its clock, if it %s',
-    { tags: ['slow'], timeout: 60_000 },
+    { tags: ['slow'] },
     async ([_, signal], { startPostgres }) => {
       const primary = await startPostgres();
       await migrate(primary.url);

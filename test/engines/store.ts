@@ -16,7 +16,7 @@ import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { untilShown } from '../support/published.ts';
-import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
+import { addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
 import { createTestWorker, type TestWorkerOptions } from '../support/sync.ts';
 
 /** The engines, with purchases in a base, in a log, or in both. */
@@ -38,14 +38,14 @@ export const hasClickHouse = inject('clickHouseUrl') !== undefined;
 const engines = hasClickHouse ? ofClickHouse : ofSuite;
 type EngineName = (typeof engines)[number];
 
-/** Whether purchases are in one part. `random-questions` compares each part alone as well. */
-const isOnePart = (name: EngineName) =>
-  /^clickhouse$|purchases in (a base|a log|the delta)$/.test(name);
+/** `random-questions` compares purchases of each part alone, and of both, as well. */
+const isSlow = (name: EngineName) =>
+  /^clickhouse$|purchases in (a base|a log|the delta|base and log)$/.test(name);
 
-/** Runs tests for each engine. Those of an engine whose purchases are in one part are slow. */
+/** Runs tests for each engine. */
 export function describeEngines(title: string, tests: (name: EngineName) => void): void {
-  describe.each(engines.filter((name) => !isOnePart(name)))(title, tests);
-  describe.each(engines.filter(isOnePart))(title, { tags: ['slow'] }, tests);
+  describe.each(engines.filter((name) => !isSlow(name)))(title, tests);
+  describe.each(engines.filter(isSlow))(title, { tags: ['slow'] }, tests);
 }
 
 export type OpenEngine = {
@@ -93,7 +93,7 @@ type Shop = { organization: bigint; ids: bigint[]; customers: bigint[] };
 type Store = {
   readonly database: TestDatabase;
   readonly engine: PurchaseEngine;
-  /** Adds an organization with two customers and these purchases. */
+  /** Adds an organization with nine customers and these purchases. */
   add(purchases: Stored[]): Promise<Shop>;
   /** Publishes the purchases for the engine. */
   publish(shop: Shop): Promise<void>;
@@ -126,10 +126,11 @@ export function storeIn(name: EngineName): Store {
   const add = async (purchases: Stored[]): Promise<Shop> => {
     const organization = await addOrganization(database.pool);
     if (/all purchases in the delta|in a log/.test(name)) await once(organization);
-    const customers = [
-      await addCustomer(database.pool, organization),
-      await addCustomer(database.pool, organization),
-    ];
+    const { rows } = await database.pool.query<{ id: bigint }>(
+      'insert into customers (organization_id) select $1 from generate_series(1, 9) returning id',
+      [organization],
+    );
+    const customers = rows.map(({ id }) => id);
     const ids: bigint[] = [];
     for (const { customer = 0, ...values } of purchases) {
       const customerId = customers[customer] as bigint;

@@ -115,24 +115,28 @@ describe('a day in a time zone', () => {
     },
   );
 
-  it.for(zones)('%s has the same days for many purchases', async (timeZone, { directory }) => {
-    const [sorted, purchases] = [dense(), instants.dense.length];
-    const [since, until] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
-    const instance = await createInstance({ ...smallest, spillDirectory: directory });
-    const table = await withDuckDBConnection(instance, (connection) =>
-      createPeriodTables(instance)
-        .of(connection)
-        .covering({ interval: 'day', timeZone }, { since, until }, purchases),
-    );
-    instance.closeSync();
-    const offsets = await zoneOffsets(timeZone, since, until);
-    expect(table === null).toBe(offsets.length === 1);
-    const days = sorted.map(localDayReader(timeZone));
-    const expected = countBy(Array.from({ length: copies }, () => days).flat());
-    expect(await daysBy(engines.tested, shops.dense, timeZone)).toEqual(expected);
-  });
+  it.for(zones)(
+    '%s has the same days for many purchases',
+    { tags: ['slow'] },
+    async (timeZone, { directory }) => {
+      const [sorted, purchases] = [dense(), instants.dense.length];
+      const [since, until] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
+      const instance = await createInstance({ ...smallest, spillDirectory: directory });
+      const table = await withDuckDBConnection(instance, (connection) =>
+        createPeriodTables(instance)
+          .of(connection)
+          .covering({ interval: 'day', timeZone }, { since, until }, purchases),
+      );
+      instance.closeSync();
+      const offsets = await zoneOffsets(timeZone, since, until);
+      expect(table === null).toBe(offsets.length === 1);
+      const days = sorted.map(localDayReader(timeZone));
+      const expected = countBy(Array.from({ length: copies }, () => days).flat());
+      expect(await daysBy(engines.tested, shops.dense, timeZone)).toEqual(expected);
+    },
+  );
 
-  it.each(zones)('%s has the same days within time bounds', async (zone) => {
+  it.for(zones)('%s has the same days within time bounds', { tags: ['slow'] }, async (zone) => {
     const [createdSince, createdUntil] = [
       microseconds('1999-10-20T00:00Z'),
       microseconds('2011-12-31T11:00Z'),

@@ -10,7 +10,7 @@ import { fileReader, type ReadRow, readArrow } from '../http/formats/reading.ts'
 import { test as it } from '../support/fixtures.ts';
 import { attachEmptyBase } from '../support/store-files.ts';
 
-describe('an export of many labels of the maximum length', { timeout: 120_000 }, () => {
+describe('an export of many labels of the maximum length', () => {
   // 34 MiB of labels and 13 MiB of coupons, with a memory limit of 100 MiB.
   const count = 7_000;
   const base = 'base-0.duckdb';

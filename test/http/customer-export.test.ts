@@ -152,7 +152,7 @@ describe('lists of customers', () => {
   });
 });
 
-describe('the clients of an export of customers', { timeout: 120_000 }, () => {
+describe('the clients of an export of customers', () => {
   const mebibyte = 2 ** 20;
   let batches = 0;
   /** Awaited before the second batch. */

@@ -32,7 +32,7 @@ async function readToEnd(socket: AsyncIterable<Buffer>, pauseMs = 0): Promise<nu
   return bytes;
 }
 
-describe('the clients of an export', { timeout: 120_000 }, () => {
+describe('the clients of an export', () => {
   it.beforeAll(async ({ database, shop, otherShop, customerId, worker }) => {
     // 26 MB, and 15 MB compressed: more than the buffers of a socket.
     await database.pool.query(

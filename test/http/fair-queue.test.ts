@@ -91,7 +91,7 @@ describe('a key whose queries exceed the queue limit', () => {
 });
 
 describe('a key whose queries wait for Postgres', () => {
-  it('leaves one of two connections to other organizations', { timeout: 60_000 }, async ({
+  it('leaves one of two connections to other organizations', async ({
     database,
     newDirectory,
     newShop,

@@ -17,7 +17,7 @@ import { recordedLog } from './recorded-log.ts';
 const stats = '/v1/purchases/stats';
 const exported = '/v1/purchases/export?format=ndjson';
 
-describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
+describe('a response with X-Min-Data-As-Of', () => {
   const { log, lines } = recordedLog();
   let database: TestDatabase;
   let folder: string;

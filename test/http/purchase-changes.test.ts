@@ -295,6 +295,7 @@ describe('the change feed goes on', () => {
     'a restart of the worker',
   ] as const)(
     'after %s',
+    { tags: ['slow'] },
     async (kind, { database, shop, publish, open, folder, follower, expectSame }) => {
       const maxPurchasesWithoutBase = kind === 'compactions without a base' ? 1_000 : 0;
       const published = await publish({ maxPurchasesWithoutBase });

@@ -2,10 +2,10 @@ import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { test as it } from '../support/fixtures.ts';
 import { exactly, objectsIn } from './formats/reading.ts';
-import { customerUrl, purchaseUrl, servedShop, servings } from './served-shop.ts';
+import { customerUrl, purchaseUrl, servedShop } from './served-shop.ts';
 
-describe.each(servings)('purchases, %s,', (serving) => {
-  const shop = servedShop(serving);
+describe('purchases', () => {
+  const shop = servedShop();
 
   /** Stores purchases, and returns the JSON of each from the three routes that return it. */
   async function shown(...stored: Parameters<typeof shop.add>[0][]): Promise<string[][]> {

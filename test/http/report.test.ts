@@ -6,12 +6,12 @@ import { test as it } from '../support/fixtures.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
-import { servedShop, servings } from './served-shop.ts';
+import { servedShop } from './served-shop.ts';
 
 const february = 'created_since=2026-02-01T00:00:00Z&created_until=2026-02-28T23:59:59.999999Z';
 
-describe.each(servings)('reports and cohorts, %s,', (serving) => {
-  const shop = servedShop(serving);
+describe('reports and cohorts', () => {
+  const shop = servedShop();
   const request = (path: string, headers?: Record<string, string>) =>
     shop.get(`/v1/purchases/${path}`, headers);
   const get = async (path: string) => {

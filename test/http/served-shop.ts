@@ -23,7 +23,7 @@ type ServedShop = {
 };
 
 /** Sets up a shop for each test of a `describe`, over the file's database and API. */
-export function servedShop(serving: Serving): ServedShop {
+export function servedShop(serving: Serving = 'from published files'): ServedShop {
   let database: TestDatabase;
   let worker: TestWorker;
   let api: TestApi;

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, vi } from 'vitest';
 import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
 import { revokeApiKey } from '../../src/postgres/keys/api-keys.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { isolatedTest } from '../support/fixtures.ts';
+import { test } from '../support/fixtures.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
@@ -14,7 +14,7 @@ describe('checking and counting a key', () => {
   let key: { id: bigint; secret: string };
   const apis: TestApi[] = [];
 
-  const it = isolatedTest
+  const it = test
     .extend('start', ({ directory }) => async (options: Parameters<typeof createTestApi>[2]) => {
       const api = await createTestApi(pool, directory, options);
       apis.push(api);
@@ -29,6 +29,7 @@ describe('checking and counting a key', () => {
     });
 
   it.beforeEach(async ({ database }) => {
+    await database.pool.query('delete from rate_limits');
     key = await addKey(database.pool, await addOrganization(database.pool));
     pool = createPool(database.url, { max: 5, applicationName: 'counted' });
     statements = [];

@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer } from '../support/shop.ts';
-import { servedShop, servings } from './served-shop.ts';
+import { servedShop } from './served-shop.ts';
 
-describe.each(servings)('purchase statistics, %s,', (serving) => {
-  const shop = servedShop(serving);
+describe('purchase statistics', () => {
+  const shop = servedShop();
 
   type Added = NonNullable<Parameters<typeof shop.add>[0]>;
   async function store(...purchases: Added[]) {

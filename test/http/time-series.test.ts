@@ -2,12 +2,12 @@ import { describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
-import { servedShop, servings } from './served-shop.ts';
+import { servedShop } from './served-shop.ts';
 
 type Period = { readonly is_complete: boolean };
 
-describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
-  const shop = servedShop(serving);
+describe('GET /v1/purchases/timeseries', () => {
+  const shop = servedShop();
   const request = (query: string) => shop.get(`/v1/purchases/timeseries?${query}`);
   const get = async (query: string) => {
     const response = await request(query);

@@ -56,7 +56,7 @@ const identified = 'id as external_id, 1::bigint as organization_id';
 const sources = `insert into mapping_sources (view, source, key) values
   ('mapped_customers', 'store.clients', 'id'), ('mapped_purchases', 'store.orders', 'id')`;
 
-describe('the check of a mapping', { timeout: 120_000 }, () => {
+describe('the check of a mapping', () => {
   it('accepts the example, and reports types, labels, currencies, guests and totals', async ({
     check,
     database,

@@ -32,10 +32,9 @@ it('compares again what another process was asked to compare', async ({
   ]);
 });
 
-it('copies rows without customers from both ends to one guest for each organization', async ({
-  start,
-  query,
-}) => {
+it('copies rows without customers from both ends to one guest for each organization', {
+  tags: ['slow'],
+}, async ({ start, query }) => {
   await start(
     `insert into store.orders (id, org) select n, 1 + n % 2 from generate_series(1, 12000) as n`,
   );
@@ -80,7 +79,11 @@ it('copies rows once if two processes copy', async ({ start, query, apply }) => 
   expect(await query('select * from mapping_failures')).toEqual([]);
 });
 
-it('maps changes while rows are compared again', async ({ start, query, apply }) => {
+it('maps changes while rows are compared again', { tags: ['slow'] }, async ({
+  start,
+  query,
+  apply,
+}) => {
   await start('insert into store.orders (id) select generate_series(1, 12000)');
   await query('update store.orders set cents = 7 where id = 12000');
   let seen: unknown;
@@ -94,7 +97,11 @@ it('maps changes while rows are compared again', async ({ start, query, apply })
   expect(await seen).toEqual([{ mapped: 1 }]);
 });
 
-it('finds all rows that an empty view lacks, however many', async ({ start, query, database }) => {
+it('finds all rows that an empty view lacks, however many', { tags: ['slow'] }, async ({
+  start,
+  query,
+  database,
+}) => {
   await start(`insert into store.orders (id) select generate_series(1, 3000)`);
   await query(
     'alter table store.orders disable trigger all; delete from store.orders where id > 1500',

@@ -26,7 +26,6 @@ const setBody = (body: string) =>
 
 it('claims instants of organizations that are written directly while a view fails, and no others', {
   tags: ['slow'],
-  timeout: 180_000,
 }, async ({ start, query, database: { pool }, directory, api }) => {
   await start('insert into store.orders (id) values (1)', broken);
   const [mapped, direct, empty] = [1n, 2n, await addOrganization(pool)] as const;

@@ -40,14 +40,10 @@ it.for([
     await second('commit');
     // It waits for the table that the other session keeps, and the first one is complete.
     await expect
-      .poll(
-        () =>
-          query(
-            `select tgrelid::regclass::text as name from pg_trigger where tgname = 'map_inserted' order by 1`,
-          ),
-        {
-          timeout: 20_000,
-        },
+      .poll(() =>
+        query(
+          `select tgrelid::regclass::text as name from pg_trigger where tgname = 'map_inserted' order by 1`,
+        ),
       )
       .toEqual(
         statement?.startsWith('drop')
@@ -96,7 +92,7 @@ it('lets the shop lock the tables that the worker waits for', async ({
         looks += 1;
         return (await query(isOver))[0].isOver || looks > 40;
       },
-      { timeout: 20_000, interval: 100 },
+      { interval: 100 },
     )
     .toBe(true);
   await shop('lock table store.clients in access exclusive mode; commit');

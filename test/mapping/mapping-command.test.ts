@@ -29,7 +29,7 @@ const totalsIn = (lines: readonly string[]): string[] => {
   return rows.slice(0, rows.indexOf(''));
 };
 
-describe('npx crm-data-service mapping', { timeout: 120_000, tags: ['slow'] }, () => {
+describe('npx crm-data-service mapping', { tags: ['slow'] }, () => {
   it('check prints the totals that apply stores, and apply repeats nothing', async ({
     store,
     mapping,

@@ -237,7 +237,6 @@ describe('the status of a mapping', () => {
 
   it('is the same in `mapping -- status`, and in the JSON of both commands', {
     tags: ['slow'],
-    timeout: 60_000,
   }, async ({ prepare, section, run, execute }) => {
     await prepare(behind + refuse(1, 'mapped_purchases', 'currency', 'is null'));
     expect(await run()).toBe(await section());

@@ -15,7 +15,7 @@ const inState = (state: string) => `crm_sync_organizations{state="${state}"}`;
 const verifications = (result: string) => `crm_sync_verifications_total{result="${result}"}`;
 const repairs = (repair: string) => `crm_sync_repairs_total{repair="${repair}"}`;
 
-describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, () => {
+describe('the metrics of a worker that fails or repairs', () => {
   it.beforeAll(async ({ service }) => {
     await service.until(inState('live'));
   });

@@ -26,7 +26,7 @@ const it = isolatedTest
       },
   );
 
-describe('the metrics of a worker', { timeout: 180_000 }, () => {
+describe('the metrics of a worker', () => {
   it('show each state of the organizations', { tags: ['slow'] }, async ({
     database,
     directory,
@@ -50,7 +50,7 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
       ({ value }) => value(inState('loading')) === 1 && value(inState('waiting to load')) === 1,
     );
     const chunk = join(organizationDirectory(directory, organizationId), 'load-a.tsv');
-    await expect.poll(() => existsSync(chunk), { timeout: 60_000 }).toBe(true);
+    await expect.poll(() => existsSync(chunk)).toBe(true);
     await first.end('SIGKILL');
     const { until } = await startWorker();
     await until(({ value }) => value(inState('live')) === 2);

@@ -105,7 +105,6 @@ describe('the metrics of the worker', () => {
   // Verification pauses for 19 times as long as each part took.
   it('count a verification, the difference that it finds and the repair', {
     tags: ['slow'],
-    timeout: 180_000,
   }, async ({ service, database, shop }) => {
     const differs = 'crm_sync_verifications_total{result="differs"}';
     const before = await service.until('crm_sync_verifications_total{result="equal"}');

@@ -73,7 +73,7 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
     vi.unstubAllGlobals();
   });
 
-  it('compiles', { tags: ['slow'], timeout: 120_000 }, async ({ directory, api }) => {
+  it('compiles', { tags: ['slow'] }, async ({ directory, api }) => {
     const source = await openapiTS((await api.get('/openapi.json')).body);
     await writeFile(join(directory, 'api.ts'), astToString(source));
     await writeFile(join(directory, 'program.ts'), program);

@@ -35,7 +35,6 @@ const ofApi = `from pg_stat_activity where application_name like 'crm-data-servi
 describe('an API while other clients take all connections of Postgres', () => {
   test('serves requests with the connections that it keeps open, and without one reports the refusal', {
     tags: ['slow'],
-    timeout: 180_000,
   }, async ({ newDirectory: directory, program, onTestFinished }) => {
     const server = await startPostgresServer(directory, { max_connections: '30' });
     onTestFinished(server.remove);

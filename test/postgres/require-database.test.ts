@@ -65,7 +65,7 @@ const alterDatabase = ({ database }: Server, change: string) => {
 const alterRole = ({ reader }: Server, change: string) =>
   administer(serverUrl, `alter role ${reader.name} ${change}`);
 
-describe('requireDatabase', { timeout: 60_000 }, () => {
+describe('requireDatabase', () => {
   it.for([
     [
       'refuses TCP connections',

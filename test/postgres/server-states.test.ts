@@ -68,7 +68,7 @@ const errorOf = (url: string): Promise<string | null> =>
   );
 
 // Each test continues with the server of the test before.
-describe('a Postgres server', { tags: ['slow'], timeout: 120_000 }, () => {
+describe('a Postgres server', { tags: ['slow'] }, () => {
   it.for(['run', 'verify'])(
     'that is a read replica is rejected in one line by `sync %s`',
     async (command, { run }) => {
@@ -113,7 +113,7 @@ describe('a Postgres server', { tags: ['slow'], timeout: 120_000 }, () => {
     writeFileSync(server.file('pg_hba.conf'), rules.replaceAll(/^host /gm, 'hostssl '));
     await server.withPool((pool) => pool.query('select pg_reload_conf()'), '?sslmode=no-verify');
     await expect
-      .poll(() => errorOf(server.url), { timeout: 30_000 })
+      .poll(() => errorOf(server.url))
       .toMatch(/Set `sslmode=verify-full` in DATABASE_URL/);
     writeFileSync(server.file('pg_hba.conf'), rules);
   });

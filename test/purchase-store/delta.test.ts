@@ -122,7 +122,7 @@ const append = (log: NewLog, tick: number, changes: readonly ChangedPurchase[]) 
 
 /** What an organization shows at the instant `tick`: all purchases, and their sums by a label. */
 async function shownAt(engine: DuckDBEngine, organization: bigint, tick: number) {
-  await engine.waitUntilFresh(organization, BigInt(tick), AbortSignal.timeout(10_000));
+  await engine.waitUntilFresh(organization, BigInt(tick), AbortSignal.timeout(120_000));
   const { result: list } = await engine.list(organization, { filters: {}, limit: 100 });
   const query = { filters: {}, groupBy: 'utm_source', groupLimit: 100 } as const;
   const { result: stats } = await purchaseStats(engine, organization, query);
@@ -158,9 +158,10 @@ function expectedOf(changes: readonly ChangedPurchase[]): Awaited<ReturnType<typ
   };
 }
 
-it('a log shows the purchases of its changes, replayed at opening or applied later', {
-  timeout: 120_000,
-}, async ({ newDirectory, openEngine }) => {
+it('a log shows the purchases of its changes, replayed at opening or applied later', async ({
+  newDirectory,
+  openEngine,
+}) => {
   // Batches of several changes are replayed, or none.
   const thresholds = [6, shortcutSettings.maxLinesOneByOne.forced];
   const open = () => Promise.all(thresholds.map((max) => openEngine({ maxLinesOneByOne: max })));
@@ -186,7 +187,7 @@ it('a log shows the purchases of its changes, replayed at opening or applied lat
       }
     }),
     // A run that shrinks would go on after the test.
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 4, endOnFailure: true },
   );
 });
 
@@ -263,11 +264,9 @@ describe('a saved delta', () => {
   });
 });
 
-it('much text does not occupy the event loop: requests of others would wait', async ({
-  newDirectory,
-  instance,
-  bases,
-}) => {
+it('much text does not occupy the event loop: requests of others would wait', {
+  tags: ['slow'],
+}, async ({ newDirectory, instance, bases }) => {
   const connection = await instance.connect();
   const text = `\\n\n\t${'\\'.repeat(60_000)}`;
   const rows = Array.from({ length: 200 }, (_, id) =>

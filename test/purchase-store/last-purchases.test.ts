@@ -9,7 +9,9 @@ import { attachEmptyBase } from '../support/store-files.ts';
 /** Several row groups, which two threads read at once. */
 const purchases = 600_000;
 
-test('two threads stream the keys of purchases in the order of a base', async ({ directory }) => {
+test('two threads stream the keys of purchases in the order of a base', { tags: ['slow'] }, async ({
+  directory,
+}) => {
   const limits = { threads: 2, memoryLimit: '512MiB', spillDirectory: `${directory}/spill` };
   const options = { ...limits, dataDirectory: directory };
   const instance = await createInstance(options);

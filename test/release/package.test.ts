@@ -5,7 +5,7 @@ import { commands } from '../../src/commands/commands.ts';
 import { packageFile } from '../../src/process/package-files.ts';
 import { test } from '../support/fixtures.ts';
 import { packAndInstall } from '../support/installed-package.ts';
-import { runProgram } from '../support/program.ts';
+import { commandLine, runProgram } from '../support/program.ts';
 import { checkedFetch } from '../support/sockets.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -33,7 +33,7 @@ const ask = async (url: string, secret: string): Promise<Record<string, unknown>
   return response.json() as Promise<Record<string, unknown>>;
 };
 
-describe('the package that npm pack makes', () => {
+describe('the package that npm pack makes', { tags: ['slow'] }, () => {
   it('has programs, page, migrations and documents, and no sources, tests or data', ({
     installed: { files },
   }) => {
@@ -89,9 +89,10 @@ describe('the package that npm pack makes', () => {
     }
   });
 
-  it('starts everything in an empty folder, where it keeps the data', {
-    tags: ['slow'],
-  }, async ({ installed, onTestFinished }) => {
+  it('starts everything in an empty folder, where it keeps the data', async ({
+    installed,
+    onTestFinished,
+  }) => {
     // If root runs this test, Postgres runs as another user.
     await chmod(dirname(installed.folder), 0o755);
     const running = runProgram(
@@ -121,19 +122,24 @@ describe('the package that npm pack makes', () => {
 });
 
 describe('crm-data-service', () => {
-  it('lists its commands, and prints its version', async ({ run }) => {
-    const help = (await run('--help')).join('\n');
+  it('lists its commands, and prints its version', async ({ program }) => {
+    const output = async (option: string) => {
+      const running = program(commandLine, [option]);
+      expect(await running.exited()).toBe(0);
+      return running.stdout();
+    };
+    const help = await output('--help');
     for (const name of Object.keys(commands)) expect(help).toMatch(new RegExp(`^  ${name} `, 'm'));
     const { version } = JSON.parse(await readFile(packageFile('package.json'), 'utf8'));
-    expect(await run('--version')).toEqual([version]);
+    expect(await output('--version')).toBe(`${version}\n`);
   });
 
-  it('refuses an unknown command, and asks for one', async ({ installed, program }) => {
+  it('refuses an unknown command, and asks for one', async ({ program }) => {
     for (const [args, line] of [
       [['worker'], "error: unknown command 'worker'"],
       [[], 'Usage: crm-data-service <command> [options]'],
     ] as const) {
-      const running = program(installed.commandLine, args, {}, { cwd: installed.folder });
+      const running = program(commandLine, args);
       expect(await running.exited()).toBe(2);
       expect(running.output().split('\n')[0]).toBe(line);
       expect(running.stdout()).toBe('');

@@ -147,7 +147,7 @@ const packageOf = (command: string): string => join(dirname(command), '..', 'crm
 
 const limits = { RATE_LIMIT_PER_MINUTE: '1000000', MIN_DATA_AS_OF_WAIT_MS: '60000' };
 
-describe('an upgrade', { tags: ['slow'], timeout: 180_000 }, () => {
+describe('an upgrade', { tags: ['slow'] }, () => {
   it('is tested from the tarball of the former release', () => {
     const { version } = JSON.parse(readFileSync(packageFile('package.json'), 'utf8'));
     // 1.0.0 is the first release.

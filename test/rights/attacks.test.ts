@@ -148,9 +148,7 @@ const triggers = [
   'after insert or update or delete on target for each row',
 ];
 
-describe('a role that attaches functions of the service to a table of its own', {
-  timeout: 120_000,
-}, () => {
+describe('a role that attaches functions of the service to a table of its own', () => {
   it.for(roles.flatMap((role) => (Object.keys(types) as Kind[]).map((kind) => ({ role, kind }))))(
     'gains nothing: $role, $kind',
     async ({ role, kind }, { as, connect, gained, mapped: _ }) => {
@@ -259,7 +257,7 @@ const sabotages: readonly {
   },
 ];
 
-describe('the owner of mapped tables', { timeout: 120_000 }, () => {
+describe('the owner of mapped tables', () => {
   it.for(sabotages)(
     'gains nothing from the service: $name',
     async ({ sabotage, write }, { as, store, workerPool: worker, gained, mapped: _ }) => {

@@ -128,7 +128,7 @@ const wrong: readonly {
   },
 ];
 
-describe('the rights of the roles', { timeout: 60_000 }, () => {
+describe('the rights of the roles', () => {
   it('are those of the table in SECURITY.md', async () => {
     const security = await readFile(packageFile('SECURITY.md'), 'utf8');
     const documented = security.match(/^\| (?:`shop_\w+`|every role)(?: \| [^|]+){3} \|$/gm);

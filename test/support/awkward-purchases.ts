@@ -50,13 +50,6 @@ export const awkwardAmounts = [
   -(2n ** 63n),
 ] as const;
 
-/** Codes that a coupon of some purchases has, in any form, and codes that none has. */
-export const awkwardCodes = [
-  ...['VERÃO10', 'FREE', 'verão10', '', '7', '12', '12.0', '1.5', '1.50', 'true', 'null'],
-  ...['123456789012345678901234567890', '"7"', '{"code": "FREE"}', 'a"b\\c\n', 'a, 12'],
-  'y'.repeat(4082),
-] as const;
-
 const coupons = fc.option(
   fc.constantFrom(
     '[]',

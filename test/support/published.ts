@@ -32,7 +32,7 @@ export const untilShown = (
   engine.waitUntilFresh(
     organizationId,
     publishedInstant(dataDirectory, organizationId),
-    AbortSignal.timeout(10_000),
+    AbortSignal.timeout(120_000),
   );
 
 /** All published purchases, read with a new engine. */

@@ -70,7 +70,7 @@ describe('another database', () => {
     expect(await stats(secret)).toEqual([200, 3]);
     // The file lacks this purchase: the response is no longer from Postgres.
     await addPurchases(database.pool, organization, customer, 1);
-    await api.purchases.waitUntilFresh(organization, inPostgres, AbortSignal.timeout(30_000));
+    await api.purchases.waitUntilFresh(organization, inPostgres, AbortSignal.timeout(120_000));
     expect(await stats(secret)).toEqual([200, 3]);
   });
 });

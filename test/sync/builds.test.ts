@@ -230,7 +230,6 @@ describe('a load that fails', { tags: ['slow'] }, () => {
 
   it.for(['a rebuild', 'a compaction'])(
     'on a disk that becomes full at any step leaves what is published, and succeeds later: %s',
-    { timeout: 120_000 },
     async (kind, { disk, skip, built }) => {
       if (!disk.canBeFilled) skip();
       const folder = organizationDirectory(disk.path, built.id);
@@ -396,7 +395,7 @@ describe('a compaction that fails', { tags: ['slow'] }, () => {
     }
     await untilEqual();
     // The worker may begin another compaction before it stops.
-    await vi.waitFor(() => expect(built.reports.at(-1)?.state).toBe('live'), 60_000);
+    await vi.waitFor(() => expect(built.reports.at(-1)?.state).toBe('live'), 120_000);
     await stop();
     expect(built.reports.flatMap(({ failure }) => failure ?? [])).toEqual([]);
     const failed = lines

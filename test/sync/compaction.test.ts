@@ -161,9 +161,14 @@ describe('a compaction', { tags: ['slow'] }, () => {
     expect(await publishedPurchases(directory, shop.organizationId)).toHaveLength(purchases - 2);
   });
 
-  it('is done once if a worker that has lost its lock resumes in the middle of it, and another takes over', {
-    timeout: 120_000,
-  }, async ({ database, folder, insertPurchases, changePurchases, startWorker, compacted }) => {
+  it('is done once if a worker that has lost its lock resumes in the middle of it, and another takes over', async ({
+    database,
+    folder,
+    insertPurchases,
+    changePurchases,
+    startWorker,
+    compacted,
+  }) => {
     await insertPurchases(3_000);
     const first = startWorker();
     while (publishedFiles(folder) === null) await sleep(5);

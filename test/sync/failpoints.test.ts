@@ -159,7 +159,7 @@ async function readAtomically(
   return compared;
 }
 
-describe('a worker that is killed', { tags: ['slow'], timeout: 120_000 }, () => {
+describe('a worker that is killed', { tags: ['slow'] }, () => {
   it.for(failpoints)(
     'during a $activity, $step, shows each tick as a whole or not at all, and loses no change',
     async ({ activity, step }, { database, directory, pair, reader, program, recover }) => {

@@ -44,10 +44,10 @@ const it = isolatedTest
 /** Reads until the instant is later. */
 async function untilLater(marker: Marker, ...[reader]: Parameters<Marker['read']>) {
   const before = (await reader.freshness(marker.organizationId)) ?? 0n;
-  await reader.waitUntilFresh(marker.organizationId, before + 1n, AbortSignal.timeout(30_000));
+  await reader.waitUntilFresh(marker.organizationId, before + 1n, AbortSignal.timeout(120_000));
 }
 
-describe('the instant that responses show', { timeout: 120_000 }, () => {
+describe('the instant that responses show', () => {
   it('moves on without changes, as long as the worker of the shard runs', {
     tags: ['slow'],
   }, async ({ markers, engine, startWorker }) => {
@@ -316,7 +316,7 @@ describe('a poll of the change log', () => {
     );
     expect(await isTickDue(since)).toBe(true);
     // Transactions elsewhere in the cluster may hold a snapshot's xmin back for a while.
-    await vi.waitFor(async () => expect(await isTickDue(await take())).toBe(false), 60_000);
+    await vi.waitFor(async () => expect(await isTickDue(await take())).toBe(false), 120_000);
   });
 
   it('has an instant before which everything is visible, whatever transactions are open', async ({

@@ -6,9 +6,14 @@ import { areEqual, publishedPurchases, storedPurchases } from '../support/publis
 const programs = ['sync/main.ts', 'test/support/chaos/small-chunks.ts'];
 
 describe('a worker', { tags: ['slow'] }, () => {
-  it('loses and duplicates no change if it is killed at any moment, and the API responds', {
-    timeout: 600_000,
-  }, async ({ database, directory, organizationId, engine, get, program }) => {
+  it('loses and duplicates no change if it is killed at any moment, and the API responds', async ({
+    database,
+    directory,
+    organizationId,
+    engine,
+    get,
+    program,
+  }) => {
     let started = 0;
     let shown = '';
     await killWorkers({

@@ -48,7 +48,7 @@ const it = test
 
 describe.skipIf(process.platform !== 'linux')(
   'purchases with much text',
-  { tags: ['slow'], timeout: 240_000 },
+  { tags: ['slow'] },
   () => {
     it('are compacted by their bytes, within the memory of worker and API', async ({
       database,

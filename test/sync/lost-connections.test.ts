@@ -41,34 +41,30 @@ async function afterEachMessage<Result>(
 describe.each([
   ['with an error message', true],
   ['without an error message', false],
-])(
-  'a connection that Postgres closes %s, after any message',
-  { timeout: 300_000 },
-  (_, sendsError) => {
-    it.beforeEach(({ proxy }) => {
-      proxy.sendsError = sendsError;
-    });
+])('a connection that Postgres closes %s, after any message', (_, sendsError) => {
+  it.beforeEach(({ proxy }) => {
+    proxy.sendsError = sendsError;
+  });
 
-    it('fails a run of the worker, and the next run publishes all changes', {
-      tags: ['slow'],
-    }, async ({ directory, organizationId, proxy, add, expectEqual }) => {
-      const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
-      const worker = await createTestWorker(pool, directory);
-      const run = () => worker.once([organizationId]);
-      await add(3);
-      // Runs are slow. One describe block tries the even numbers of messages, the other the odd ones.
-      const steps = { first: sendsError ? 0 : 1, step: 2 };
-      const loads = await afterEachMessage(proxy, run, steps);
-      const before = async () => {
-        await run();
-        await add(1);
-      };
-      const changes = await afterEachMessage(proxy, run, { ...steps, before });
-      expect(loads.failures).toBeGreaterThan(20);
-      expect(changes.failures).toBeGreaterThan(20);
-      await worker.close();
-      await pool.end();
-      await expectEqual();
-    });
-  },
-);
+  it('fails a run of the worker, and the next run publishes all changes', {
+    tags: ['slow'],
+  }, async ({ directory, organizationId, proxy, add, expectEqual }) => {
+    const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
+    const worker = await createTestWorker(pool, directory);
+    const run = () => worker.once([organizationId]);
+    await add(3);
+    // Runs are slow. One describe block tries the even numbers of messages, the other the odd ones.
+    const steps = { first: sendsError ? 0 : 1, step: 2 };
+    const loads = await afterEachMessage(proxy, run, steps);
+    const before = async () => {
+      await run();
+      await add(1);
+    };
+    const changes = await afterEachMessage(proxy, run, { ...steps, before });
+    expect(loads.failures).toBeGreaterThan(20);
+    expect(changes.failures).toBeGreaterThan(20);
+    await worker.close();
+    await pool.end();
+    await expectEqual();
+  });
+});

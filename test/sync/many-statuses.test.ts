@@ -28,7 +28,7 @@ const it = test
     }
   });
 
-describe('a worker', { tags: ['slow'], timeout: 120_000 }, () => {
+describe('a worker', { tags: ['slow'] }, () => {
   it.skipIf(process.platform !== 'linux')(
     'needs no memory for each payment status, in a load, a compaction and a catch-up',
     async ({ database: { pool }, addPurchases, untilMerged, program, expectEqual }) => {

@@ -28,7 +28,7 @@ const it = test.extend(
   },
 );
 
-describe('an error that quotes a value of a row', { timeout: 120_000 }, () => {
+describe('an error that quotes a value of a row', () => {
   const caught = async (work: () => unknown): Promise<unknown> => {
     try {
       await work();

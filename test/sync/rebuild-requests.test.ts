@@ -34,7 +34,7 @@ import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
 
 const requestRebuild = (directory: string, organizationId: bigint) => {
   const request = { organizationId, differsFromPostgres: false };
-  return requestFromWorker(directory, request, async () => true, AbortSignal.timeout(50_000));
+  return requestFromWorker(directory, request, async () => true, AbortSignal.timeout(120_000));
 };
 
 function isRequested(directory: string): boolean {

@@ -80,7 +80,7 @@ const it = test
       },
   );
 
-describe('purchases that logical replication writes', { tags: ['slow'], timeout: 120_000 }, () => {
+describe('purchases that logical replication writes', { tags: ['slow'] }, () => {
   it('are published: the initial copy, inserts, updates, deletes, TRUNCATE and moves between organizations', async ({
     publisher,
     directory,

@@ -58,7 +58,7 @@ const assignLostIds = async (pool: Database, before: bigint) => {
   }
 };
 
-describe('after a crash of Postgres', { tags: ['slow'], timeout: 120_000 }, () => {
+describe('after a crash of Postgres', { tags: ['slow'] }, () => {
   it('the worker publishes transactions that have the ids of lost, rolled-back transactions', async ({
     postgres,
     pool,
@@ -99,7 +99,7 @@ describe('after a crash of Postgres', { tags: ['slow'], timeout: 120_000 }, () =
   });
 });
 
-describe('a restored cold copy of Postgres', { tags: ['slow'], timeout: 120_000 }, () => {
+describe('a restored cold copy of Postgres', { tags: ['slow'] }, () => {
   it('causes a rebuild if all lost transaction ids were assigned again', async ({
     postgres,
     pool,
@@ -189,7 +189,7 @@ describe('a restored cold copy of Postgres', { tags: ['slow'], timeout: 120_000 
   });
 });
 
-describe('a promoted standby', { tags: ['slow'], timeout: 120_000 }, () => {
+describe('a promoted standby', { tags: ['slow'] }, () => {
   it.for([
     ['that lost transactions', 3],
     ['that lost nothing', 0],

@@ -44,7 +44,7 @@ const it = test
     expect(worker.child.signalCode, worker.output()).toBe('SIGKILL');
   });
 
-describe('a load', { tags: ['slow'], timeout: 300_000 }, () => {
+describe('a load', { tags: ['slow'] }, () => {
   const runs = {
     'the first load': (worker: TestWorker, id: bigint) => worker.once([id]),
     'a rebuild': (worker: TestWorker, id: bigint) => worker.rebuild(id),

@@ -33,7 +33,7 @@ const it = test
     await new Promise<void>((resolve) => client.once('end', resolve));
   });
 
-describe("the timeouts of the worker's role", { timeout: 120_000 }, () => {
+describe("the timeouts of the worker's role", () => {
   it('end no statement, transaction or connection of the worker', async ({
     role,
     idleConnectionEnds,

@@ -82,7 +82,7 @@ it('a worker that starts does not save a delta again', async ({
   await expectEqual();
 });
 
-it('changes are published although deltas cannot be saved', async ({
+it('changes are published although deltas cannot be saved', { tags: ['slow'] }, async ({
   openSaving,
   change,
   saved,
@@ -110,7 +110,7 @@ it('changes are published although deltas cannot be saved', async ({
   expect(publishedFiles(folder)?.base).not.toBe(before);
 });
 
-it('a compaction saves the changes that were published meanwhile', async ({
+it('a compaction saves the changes that were published meanwhile', { tags: ['slow'] }, async ({
   openSaving,
   change,
   saved,

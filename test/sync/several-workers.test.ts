@@ -55,7 +55,7 @@ const it = test
     );
   });
 
-describe('workers on one data folder', { timeout: 120_000 }, () => {
+describe('workers on one data folder', () => {
   it('are one active worker and a standby, which takes over if the active worker is killed', async ({
     organizations,
     sync,
@@ -107,7 +107,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect((await status()).organizations.map(({ state }) => state)).toEqual(Array(3).fill('live'));
   });
 
-  it('refuse a shard that is malformed or out of range with exit code 2', async ({ sync }) => {
+  it('refuse a shard that is malformed or out of range with exit code 2', {
+    tags: ['slow'],
+  }, async ({ sync }) => {
     const command = sync('run', '--shard', '5/4');
     expect(await command.exited()).toBe(2);
     expect(command.output()).toMatch(/must look like 1\/4/);

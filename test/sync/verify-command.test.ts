@@ -37,7 +37,7 @@ const it = verifiedTest
   });
 
 // First, because the worker verifies the organizations of all tests.
-describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
+describe('a worker with VERIFY_EVERY', () => {
   it('verifies and repairs each organization at intervals, also after its clock went back', {
     tags: ['slow'],
   }, async ({ published, publicId, ids, verify, startWorker, program }) => {
@@ -60,7 +60,7 @@ describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
   });
 });
 
-describe('npx crm-data-service sync verify', { timeout: 120_000 }, () => {
+describe('npx crm-data-service sync verify', () => {
   it('prints a line for each organization and exits with 0 if all are equal', async ({
     published,
     publicId,
@@ -148,7 +148,7 @@ describe('npx crm-data-service sync verify', { timeout: 120_000 }, () => {
   });
 });
 
-describe('npx crm-data-service sync verify --repair', { timeout: 120_000 }, () => {
+describe('npx crm-data-service sync verify --repair', () => {
   it('reports and records the differences if the repair fails', { tags: ['slow'] }, async ({
     published,
     publicId,

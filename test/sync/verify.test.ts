@@ -116,9 +116,10 @@ describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
     await other.drop();
   });
 
-  it('reports equality while clients write and a worker publishes', {
-    timeout: 180_000,
-  }, async ({ published, otherShop: { organizationId: other } }) => {
+  it('reports equality while clients write and a worker publishes', async ({
+    published,
+    otherShop: { organizationId: other },
+  }) => {
     const { pool } = published.database;
     await addVariedPurchases(published, 120);
     await addCustomer(pool, other);

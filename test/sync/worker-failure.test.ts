@@ -58,7 +58,7 @@ const workerFailure = ({ workers }: Status) => workers[0]?.failure ?? null;
 const hasFailed = (status: Status) => workerFailure(status) !== null;
 const isHealthy = ({ workers }: Status) => workers[0]?.failure === null;
 
-describe('status of a worker', { timeout: 180_000 }, () => {
+describe('status of a worker', () => {
   it.for([
     [
       'may not delete from the change log',

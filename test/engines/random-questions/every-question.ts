@@ -18,12 +18,26 @@ import { awkwardLabels } from '../../support/awkward-purchases.ts';
 import type { Step } from './history.ts';
 import type { Filters, Parameters, Question } from './question.ts';
 import type { Scenario } from './scenario.ts';
+import type { Settings } from './settings.ts';
 import type { Burst } from './shop.ts';
 
-/** Days after the origin of the shop, whose purchases are within 60 days of it. */
-const after = (days: number) => ({ origin: 0, quarters: 96 * days, micros: 0 });
-const bound = (days: number) => ({ ...after(days), growth: 0, isOfPurchase: false });
+/** Clocks of St. John's go back over midnight at the second one, and by three hours of Casey at the third one. */
+const origins = ['2025-03-01T03:00:00Z', '2010-11-07T02:30:00Z', '2010-03-04T15:00:00Z'];
+/** Days after an origin. Most purchases are within 30 days of the first one. */
+const after = (days: number, origin = 0) => ({ origin, quarters: 96 * days, micros: 0 });
+const bound = (days: number, origin = 0) => ({
+  ...after(days, origin),
+  growth: 0,
+  isOfPurchase: false,
+});
 const bounds = { since: bound(-15), until: bound(15) };
+/** Clocks change within these: those of Europe, of the United States and Cuba, of Canada, of Antarctica. */
+const changesOfClocks = [
+  ['Europe/Berlin', { since: bound(28), until: bound(30) }],
+  ['America/Havana', { since: bound(7), until: bound(9) }],
+  ['America/St_Johns', { since: bound(-1, 1), until: bound(1, 1) }],
+  ['Antarctica/Casey', { since: bound(-1, 2), until: bound(1, 2) }],
+] as const;
 
 const each = (name: string, values: readonly (string | readonly string[])[]): Parameters[] =>
   values.map((value) => ({ [name]: value }));
@@ -33,6 +47,7 @@ const cents = ['0', '1', '99', '100', '101', '5000'];
 
 const filters: readonly Filters[] = [
   ...[{}, { since: bounds.since }, { until: bounds.until }, bounds, { customer: 3 }],
+  { since: bounds.until, until: bounds.since },
   ...[
     ...each('status', [...paymentStatuses, 'paid,refunded', 'any']),
     ...each('platform', [...platforms, 'shopify,bling']),
@@ -41,7 +56,14 @@ const filters: readonly Filters[] = [
     ...each('currency', ['BRL', 'jpy', ['BRL', 'USD']]),
     ...each('without', [...optionalDimensions, 'currency,utm_term']),
     ...each('coupon', ['FREE', ['FREE', 'VERÃO10']]),
-    ...each('not', ['utm_source:google', ['status:paid', 'coupon:FREE']]),
+    ...each('not', [
+      ...trackingLabels.map((name) => `${name}:${texts[0]}`),
+      ...['platform:bling', 'shipping_status:shipped', 'currency:BRL'],
+      ...[
+        ['status:paid', 'coupon:FREE'],
+        ['utm_source:a', 'utm_source:google'],
+      ],
+    ]),
     ...each('weekday', ['1', '3,7']),
     ...each('hour_of_day', ['0', '12,13,23']),
     ...each('utm_source', [...texts, texts.slice(0, 3)]),
@@ -85,7 +107,17 @@ const aggregates = [
   ...zones.flatMap((timezone) =>
     weekStarts.map((week_start) => ask('timeseries', { interval: 'week', timezone, week_start })),
   ),
-  ...cohortIntervals.map((interval) => ask('cohorts', { interval }, {})),
+  ...changesOfClocks.flatMap(([timezone, near]) =>
+    ['hour', 'day'].flatMap((interval) => [
+      ask('timeseries', { interval, timezone }, near),
+      ask('report', { group_by: interval, timezone, compare_to: 'previous_period' }, near),
+    ]),
+  ),
+  // More periods than there may be, between the first and the last purchase.
+  ask('timeseries', { interval: 'day', group_by: 'platform' }, {}),
+  ask('report', { group_by: 'day' }, {}),
+  ask('cohorts', { interval: 'week' }, {}),
+  ...cohortIntervals.map((interval) => ask('cohorts', { interval }, { since: bounds.since })),
   ...labelDimensions.map((name) => ask('cohorts', by(name), {})),
   ...[null, ...reportDimensions].flatMap((name) => [
     ask('report', { measures, ...by(name) }),
@@ -113,6 +145,17 @@ const burst: Burst = {
   seed: 1,
 };
 
+const ofOthers = [1, 2].map(
+  (origin): Burst => ({
+    ...burst,
+    count: 60,
+    from: after(-1, origin),
+    minutes: 60 * 24 * 2,
+    customers: 5,
+    firstCustomer: 30,
+  }),
+);
+
 const changes: readonly Step[] = [
   { kind: 'update', of: { every: 3 }, change: { status: 'paid', cents: 100, source: 'google' } },
   { kind: 'insert', burst: { ...burst, count: 100, seed: 2 } },
@@ -120,12 +163,12 @@ const changes: readonly Step[] = [
 ];
 
 /** Each value of each parameter after changes. Lists are also asked before, so that they are cached. */
-export const everyQuestion: Scenario = {
-  settings: { worker: { maxPurchasesWithoutBase: 0 }, shortcuts: {} },
-  shop: { origins: ['2025-03-01T03:00:00Z'], bursts: [burst] },
+export const everyQuestionOf = ({ engine, shortcuts }: Omit<Settings, 'worker'>): Scenario => ({
+  settings: { engine, worker: { maxPurchasesWithoutBase: 0 }, shortcuts },
+  shop: { origins, bursts: [burst, ...ofOthers] },
   questions: lists,
   history: [
     { steps: changes, newQuestions: purchases, asked: [...lists.keys()] },
     { steps: [], newQuestions: aggregates, asked: [] },
   ],
-};
+});

@@ -1,14 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import type { PurchaseEngine, PurchaseReader } from '../../../src/domain/purchase-engine.ts';
 import { defaultShortcuts } from '../../../src/duckdb/shortcuts.ts';
-import type { DuckDBEngine } from '../../../src/engines/duckdb/engine.ts';
-import type { ServedOrganizations } from '../../../src/engines/duckdb/serving/served-organizations.ts';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
-import { createTestDuckDBEngine } from '../../support/engines.ts';
 import { createCheckedApp } from '../../support/openapi.ts';
-import { untilShown } from '../../support/published.ts';
 import { testServices } from '../../support/services.ts';
-import type { Settings } from './settings.ts';
 
 export type Answer = {
   readonly status: number;
@@ -21,17 +16,12 @@ export type Answer = {
 /** The key of an organization. */
 export type Key = { readonly organization: bigint; readonly secret: string };
 
-/** An API over one data folder, without the engine that answers while files are missing. */
-export type Reader = {
-  ask(url: string): Promise<Answer>;
-  untilShown(): Promise<void>;
-  evict(): Promise<void>;
-  close(): Promise<void>;
-};
+/** An API over one engine, without the engine that answers while files are missing. */
+export type Reader = { ask(url: string): Promise<Answer> };
 
 export type Readers = {
-  /** Opens the reader, when the one before is closed. */
-  open(directory: string, key: Key, settings: Settings): Promise<Reader>;
+  /** Opens the reader of an organization, in place of the one before. */
+  open(engine: PurchaseEngine, key: Key, responseCacheBytes?: number): Reader;
   close(): Promise<void>;
 };
 
@@ -48,14 +38,8 @@ export function createReaders(database: Database): Readers {
     return app;
   };
   return {
-    async open(directory, { organization, secret }, { shortcuts }) {
-      const engine = await createTestDuckDBEngine(directory, {
-        threads: 1,
-        // Without shortcuts, purchases of thousands of years take seconds.
-        timeoutMs: 120_000,
-        shortcuts,
-      });
-      const app = appOf(shortcuts.responseCacheBytes ?? defaultShortcuts.responseCacheBytes);
+    open(engine, { organization, secret }, cacheBytes = defaultShortcuts.responseCacheBytes) {
+      const app = appOf(cacheBytes);
       opened += 1;
       engines.set(organization, { engine, name: opened });
       return {
@@ -67,12 +51,6 @@ export function createReaders(database: Database): Readers {
           );
           return { status: statusCode, body, asOf, next };
         },
-        untilShown: () => untilShown(engine, directory, organization),
-        async evict() {
-          const { all } = engine.current().organizations as ServedOrganizations;
-          await all.get(organization)?.evict();
-        },
-        close: engine.close,
       };
     },
     async close() {
@@ -82,7 +60,7 @@ export function createReaders(database: Database): Readers {
 }
 
 /** The engine of an organization's reader. */
-type Opened = { readonly engine: DuckDBEngine; readonly name: number };
+type Opened = { readonly engine: PurchaseEngine; readonly name: number };
 
 /** Versions have the name of their reader, so that no response is cached for the next one. */
 function delegateTo(engines: ReadonlyMap<bigint, Opened>): PurchaseEngine {

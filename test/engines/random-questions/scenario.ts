@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { addKey, addOrganization } from '../../support/shop.ts';
-import { createTestWorker, type TestWorker } from '../../support/sync.ts';
 import { checkAnswer } from './answers.ts';
 import type { Asking } from './ask.ts';
 import { addBurst, addCustomers, changeRows } from './changes.ts';
@@ -10,6 +9,7 @@ import { type Question, questionAbout, topics } from './question.ts';
 import type { Reader, Readers } from './reader.ts';
 import { type Settings, settings } from './settings.ts';
 import { type ShopPlan, shopPlan } from './shop.ts';
+import { openStore } from './store.ts';
 
 export type Scenario = {
   readonly settings: Settings;
@@ -104,23 +104,25 @@ async function openService(
 ) {
   const { database, organization, note } = asking;
   const { secret } = await addKey(database, organization);
-  const openWorker = (options = {}) =>
-    createTestWorker(database, directory, { ...settings.worker, ...options });
-  const open = () => readers.open(directory, { organization, secret }, settings);
-  let worker: TestWorker = await openWorker();
-  let reader: Reader | null = null;
+  const store = await openStore(database, directory, settings);
+  const openWorker = (options = {}) => store.createWorker({ ...settings.worker, ...options });
+  let worker = await openWorker();
   const replaceWorker = async (options = {}) => {
     await worker.close();
     worker = await openWorker(options);
   };
+  let reader: Reader | undefined;
+  const openReader = async () => {
+    const engine = await store.openEngine();
+    const { responseCacheBytes } = settings.shortcuts;
+    reader = readers.open(engine, { organization, secret }, responseCacheBytes);
+  };
   const run = async (step: Step): Promise<void> => {
     switch (step.kind) {
       case 'restart':
-        await reader?.close();
-        reader = await open();
-        return;
+        return openReader();
       case 'evict':
-        return reader?.evict();
+        return store.evict(organization);
       case 'compact':
         await replaceWorker({ maxLogRecords: 0 });
         await worker.once([organization]);
@@ -132,18 +134,18 @@ async function openService(
     }
   };
   await worker.once([organization]);
-  reader = await open();
+  await openReader();
   return {
     reader: () => reader as Reader,
     async take(step: Step) {
       note(step.kind);
       await run(step);
       await worker.once([organization]);
-      await reader?.untilShown();
+      await store.untilShown(organization);
     },
     async close() {
-      await reader?.close();
       await worker.close();
+      await store.close();
     },
   };
 }

@@ -1,9 +1,11 @@
 import fc from 'fast-check';
 import { type Shortcuts, shortcutSettings } from '../../../src/duckdb/shortcuts.ts';
 import type { TestWorkerOptions } from '../../support/sync.ts';
+import { hasClickHouse } from '../store.ts';
 
-/** How the worker writes files, and how the API reads them. */
+/** The engine, how the worker writes files, and how the API reads them. */
 export type Settings = {
+  readonly engine: 'duckdb' | 'postgres' | 'clickhouse';
   readonly worker: TestWorkerOptions;
   readonly shortcuts: Partial<Shortcuts>;
 };
@@ -16,7 +18,7 @@ type Mode = 'usual' | 'off' | 'forced';
 const mode = fc.constantFrom<Mode>('usual', 'off', 'forced');
 
 /** Without those that are as usual. */
-const shortcutsIn = (modeOf: (name: Name) => Mode): Partial<Shortcuts> =>
+export const shortcutsIn = (modeOf: (name: Name) => Mode): Partial<Shortcuts> =>
   Object.fromEntries(
     names
       .filter((name) => modeOf(name) !== 'usual')
@@ -36,7 +38,16 @@ const shortcuts: fc.Arbitrary<Partial<Shortcuts>> = fc.oneof(
     .map((modes) => shortcutsIn((name) => modes[name])),
 );
 
+/** `npm run test:clickhouse` asks the engine over ClickHouse alone. */
+const engine: fc.Arbitrary<Settings['engine']> = hasClickHouse
+  ? fc.constant('clickhouse')
+  : fc.oneof(
+      { weight: 5, arbitrary: fc.constant('duckdb' as const) },
+      { weight: 1, arbitrary: fc.constant('postgres' as const) },
+    );
+
 export const settings: fc.Arbitrary<Settings> = fc.record({
+  engine,
   worker: fc.constantFrom<TestWorkerOptions>(
     { maxPurchasesWithoutBase: 0 },
     { maxPurchasesWithoutBase: 0, minUnsavedChanges: 1 },

@@ -225,9 +225,7 @@ describe('all formats of a response', () => {
     await expectAgreement('/v1/purchases?limit=100', purchaseTable.columns, 'data');
   });
 
-  it('show the same statistics', { tags: ['slow'], timeout: 120_000 }, async ({
-    expectAgreement,
-  }) => {
+  it('show the same statistics', { tags: ['slow'] }, async ({ expectAgreement }) => {
     await fc.assert(
       fc.asyncProperty(
         filters,
@@ -271,7 +269,7 @@ describe('all formats of a response', () => {
     await expectAgreement(none, seriesColumns, 'series');
   });
 
-  it('show the same reports', { tags: ['slow'], timeout: 120_000 }, async ({ expectAgreement }) => {
+  it('show the same reports', { tags: ['slow'] }, async ({ expectAgreement }) => {
     const bounds = { created_since: '2024-02-29T00:00:00Z', created_until: '2024-03-15T00:00:00Z' };
     const dimensions = fc
       .shuffledSubarray([...reportDimensions], { minLength: 1, maxLength: 3 })

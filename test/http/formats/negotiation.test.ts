@@ -1,8 +1,7 @@
-import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../../src/domain/public-id.ts';
 import { quotings } from '../../../src/http/formats/quoting.ts';
-import { createTestApi, type TestApi } from '../../support/api.ts';
+import type { TestApi } from '../../support/api.ts';
 import { test as it } from '../../support/fixtures.ts';
 import { addCustomer, addPurchase } from '../../support/shop.ts';
 import { expectRefusal } from '../refusal.ts';
@@ -23,15 +22,14 @@ it.beforeAll(async ({ database, shop, customerId, worker }) => {
   await worker.syncAll();
 });
 
-describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (engine) => {
+describe('format negotiation', () => {
   let api: TestApi;
   let secret: string;
   let urls: string[];
 
-  it.beforeAll(async ({ database, directory, shop, customerId }) => {
+  it.beforeAll(async ({ api: ownApi, shop, customerId }) => {
+    api = ownApi;
     ({ secret } = shop);
-    const folder = engine === 'duckdb' ? directory : join(directory, 'empty');
-    api = await createTestApi(database.pool, folder);
     const customer = encodeId('customer', customerId);
     urls = [
       '/v1/purchases?limit=3',
@@ -41,7 +39,6 @@ describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (en
       '/v1/purchases/report?group_by=day',
       '/v1/purchases/cohorts?interval=week',
     ];
-    return api.close;
   });
 
   const get = (url: string, headers: Record<string, string> = {}) => api.get(url, secret, headers);

@@ -39,9 +39,9 @@ create function oracle.first_instant(wanted timestamp, zone text) returns timest
 language sql immutable begin atomic
   select coalesce(
     (
-      -- Clocks of St. John's went back by two hours in 1988.
+      -- Clocks of St. John's went back by two hours in 1988, and those of Casey by three in 2010.
       select min(instant)
-      from unnest(array[near - interval '2 hours', near - interval '1 hour', near]) as instant
+      from unnest(array[near - interval '3 hours', near - interval '2 hours', near - interval '1 hour', near]) as instant
       where oracle.local(instant, zone) = wanted
     ),
     (
@@ -59,7 +59,8 @@ language sql immutable begin atomic
     (
       select max(instant)
       from unnest(array[
-        near - interval '1 hour', near, near + interval '1 hour', near + interval '2 hours'
+        near - interval '1 hour', near, near + interval '1 hour', near + interval '2 hours',
+        near + interval '3 hours'
       ]) as instant
       where oracle.local(instant, zone) = wanted
     ),
