@@ -17,7 +17,7 @@ import {
   recoverLog,
   scanLog,
 } from '../../src/purchase-store/format/log.ts';
-import type { Records } from '../capture/log-records.ts';
+import type { Records } from '../capture/changed-purchases.ts';
 import { DamagedFilesError } from '../describe-failure.ts';
 
 /** The tick of batches that are visible as soon as CURRENT names their log. */

@@ -9,7 +9,7 @@ import { replaceFile } from '../../src/process/replace-file.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { quarterHourSql } from '../../src/purchase-store/format/quarter-hours.ts';
-import { noRecords } from '../../sync/capture/log-records.ts';
+import { noRecords } from '../../sync/capture/changed-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import { purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';

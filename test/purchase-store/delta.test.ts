@@ -20,7 +20,7 @@ import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { currentFile } from '../../src/purchase-store/format/current.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { saveDelta } from '../../sync/builds/compact/save-delta.ts';
-import { noRecords } from '../../sync/capture/log-records.ts';
+import { noRecords } from '../../sync/capture/changed-purchases.ts';
 import type { NewLog } from '../../sync/files/log-files.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';

@@ -10,10 +10,10 @@ import {
   ticksDirectory,
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import { pollChangeLog } from '../../sync/capture/change-log.ts';
 import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';
+import { createTickPublisher } from '../../sync/files/synced-ticks.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { withBuilder } from '../support/held-builds.ts';

@@ -6,7 +6,7 @@ import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import type { OrganizationReport } from '../../sync/organization-report.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
 

@@ -5,7 +5,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { purchaseStats } from '../../src/domain/purchase-stats.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { test } from '../support/fixtures.ts';
 import { heldBuilds } from '../support/held-builds.ts';
 import { addMarker, type Marker, untilShown } from '../support/marker.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { invalidatesInstance } from '../../../src/duckdb/damage.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
 import { DamagedLogError, linesById } from '../../../src/purchase-store/format/log.ts';
-import { isUpsert, type Records } from '../../capture/log-records.ts';
+import { isUpsert, type Records } from '../../capture/changed-purchases.ts';
 import { isFileDamage } from '../../describe-failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
 import {

@@ -6,8 +6,8 @@ import { formatInstant, parseInstant } from '../../../src/domain/instant.ts';
 import { type PurchaseColumn, purchaseColumns } from '../../../src/domain/purchase.ts';
 import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
+import { setLocal } from '../../capture/changed-purchases.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
-import { setLocal } from '../../capture/transaction-settings.ts';
 
 /** Rows that were copied to a file. `until` is the position of the last row, null if no rows follow. */
 export type CopiedChunk = {
