@@ -26,7 +26,7 @@ import {
   reportMeasures,
   TooManyCohortsError,
 } from '../../src/domain/purchase-report.ts';
-import { purchaseStats, purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats, readPurchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
@@ -226,9 +226,11 @@ describe.each(mixtures)(
       );
       await fc.assert(
         fc.asyncProperty(queries, async (query) => {
-          const exact = asText((await purchaseStats(postgres, organization, query)).result);
+          const exact = asText((await readPurchaseStats(postgres, organization, query)).result);
           for (const { engine } of stores) {
-            expect(asText((await purchaseStats(engine, organization, query)).result)).toBe(exact);
+            expect(asText((await readPurchaseStats(engine, organization, query)).result)).toBe(
+              exact,
+            );
           }
         }),
         { numRuns },
@@ -255,7 +257,7 @@ describe.each(mixtures)(
         { requiredKeys: ['filters', 'interval', 'groupLimit'] },
       );
       const seriesOf = async (of: PurchaseEngine, query: PurchaseTimeSeriesQuery) =>
-        purchaseTimeSeries(of, organization, query).then(
+        readPurchaseTimeSeries(of, organization, query).then(
           ({ result }) => asText(result),
           (error) => {
             if (error instanceof TooManyPeriodsError) return `too many: ${error.message}`;

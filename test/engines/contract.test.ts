@@ -8,7 +8,7 @@ import {
   type PurchaseFilters,
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { test as it } from '../support/fixtures.ts';
 import { describeEngines, hasClickHouse, type Stored, storeIn } from './store.ts';
 
@@ -24,7 +24,7 @@ describeEngines('the engine %s', (name) => {
     groupLimit = 10,
   ) => {
     const query = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
-    return (await purchaseStats(store.engine, organization, query)).result;
+    return (await readPurchaseStats(store.engine, organization, query)).result;
   };
 
   it('counts purchases and distinct customers and adds their values to the cent', async () => {

@@ -3,7 +3,7 @@ import { parseInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
 import { cohortIntervals } from '../../src/domain/purchase-report.ts';
-import { purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { test as base } from '../support/fixtures.ts';
 import { untilShown } from '../support/published.ts';
@@ -87,14 +87,14 @@ it('a series whose interval depends on the data has all of its purchases', async
     ...{ filters: {}, interval: 'auto', groupLimit: 1 },
     timeZone: 'Europe/Berlin',
   };
-  const series = (engine: PurchaseEngine) => purchaseTimeSeries(engine, organizationId, query);
+  const series = (engine: PurchaseEngine) => readPurchaseTimeSeries(engine, organizationId, query);
   await add({ from: '2026-03-27T00:00:00Z', minutes: 4 * day, secondsApart: 60, customers: 9 });
   await expectEqual(series);
   // The clocks change between these and the earlier ones: the table of days is longer now.
   await add({ from: '2026-03-31T00:01:00Z', minutes: 3 * day, secondsApart: 60, customers: 9 });
   await expectEqual(series);
   await expectEqual((engine) =>
-    purchaseTimeSeries(engine, organizationId, {
+    readPurchaseTimeSeries(engine, organizationId, {
       ...query,
       filters: { createdSince: micros('2026-03-29T00:00:00Z') },
     }),
@@ -110,5 +110,5 @@ it('a customer counts in each day on which clocks go back over midnight', async 
   await add({ from: '2010-03-04T15:00:00Z', minutes: day, secondsApart: 20, customers: 600 });
   const calendar = { interval: 'day', timeZone: 'Antarctica/Casey' } as const;
   const query = { ...calendar, filters: {}, groupLimit: 1 };
-  await expectEqual((engine) => purchaseTimeSeries(engine, organizationId, query));
+  await expectEqual((engine) => readPurchaseTimeSeries(engine, organizationId, query));
 });

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { replaceFile } from '../../src/process/replace-file.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
@@ -68,7 +68,10 @@ const it = test
   /** Counts purchases with a filter, which requires a scan. */
   .extend('count', ({ boundedEngine }) => async (organization: bigint) => {
     const filters = { minValueInCents: 1n };
-    const { result } = await purchaseStats(boundedEngine, organization, { filters, groupLimit: 1 });
+    const { result } = await readPurchaseStats(boundedEngine, organization, {
+      filters,
+      groupLimit: 1,
+    });
     return result.purchaseCount;
   });
 

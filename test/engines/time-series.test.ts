@@ -3,7 +3,7 @@ import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { TooManyPeriodsError } from '../../src/domain/period.ts';
 import type { PurchaseTimeSeries } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
-import { purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import { test as it } from '../support/fixtures.ts';
 import { describeEngines, storeIn } from './store.ts';
 
@@ -15,7 +15,8 @@ describeEngines('a time series of the engine %s', (name) => {
 
   const seriesOf = async (organization: bigint, query: Partial<PurchaseTimeSeriesQuery>) => {
     const defaults = { filters: {}, interval: 'day', groupLimit: 10 } as const;
-    return (await purchaseTimeSeries(store.engine, organization, { ...defaults, ...query })).result;
+    return (await readPurchaseTimeSeries(store.engine, organization, { ...defaults, ...query }))
+      .result;
   };
   /** Each series as periods such as `2026-03-01T00:00:00Z: 2 of 1 for 30`. */
   const shown = ({ series }: PurchaseTimeSeries) =>

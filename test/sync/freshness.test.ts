@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { withConnection, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import {
@@ -230,7 +230,7 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
       }
     })();
     const totals = async (id: bigint) => {
-      const { result, asOf } = await purchaseStats(engine, id, { filters: {}, groupLimit: 1 });
+      const { result, asOf } = await readPurchaseStats(engine, id, { filters: {}, groupLimit: 1 });
       return { ...result, asOf };
     };
     for (const marker of markers) await untilShown(marker, engine);
