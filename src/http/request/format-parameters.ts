@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type SpreadsheetOptions, spreadsheetOptions } from '../formats/spreadsheet.ts';
+import { type SpreadsheetOptions, spreadsheetOptions } from '../formats/csv.ts';
 import { ApiError } from '../response/errors.ts';
 import { oneOf, zoneName } from './parameters.ts';
 import type { GivenValues } from './read-parameters.ts';
