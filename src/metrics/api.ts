@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseEngine } from '../engines/clickhouse/engine.ts';
 import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
-import { unavailabilities } from '../engines/duckdb/serving/served-organization.ts';
+import { unavailabilities } from '../engines/duckdb/serving/organization-files.ts';
 import type { PostgresEngine } from '../engines/postgres/engine.ts';
 import type { ServedInstants } from '../engines/served-instants.ts';
 import { cacheResults, exportOutcomes, type HttpObserver, limits } from '../http/observer.ts';

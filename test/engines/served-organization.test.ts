@@ -33,7 +33,7 @@ const it = test.extend('served', async ({ newDirectory }, { onCleanup }) => {
     /** Publishes a purchase with the number of the tick. */
     async publish(tick: number) {
       if (tick > 1) log.append(bought(BigInt(tick)), tick);
-      publishTestTick(newDirectory, tick);
+      publishTestTick(newDirectory, tick, { logEnds: { [String(shop)]: log.end().position } });
       while ((await organizations.version(shop, null))?.asOf !== BigInt(tick)) await sleep(5);
     },
     /** A query whose transaction begins after `end`. No change is committed meanwhile. */
@@ -49,6 +49,7 @@ const it = test.extend('served', async ({ newDirectory }, { onCleanup }) => {
       };
       await organizations.use(shop, null, connection, async () => {});
     },
+    organizations,
     /** What queries show, each on a connection of its own. */
     async connected() {
       const connection = await instance.connect();
@@ -83,6 +84,19 @@ it('a response states the instant of the batches that it shows, not of a later t
   const all = [...(await Promise.all(shown)), await fourth()];
   for (const { newest, asOf } of all) expect(newest).toBe(asOf);
   expect(all.at(-1)).toEqual({ newest: 4n, asOf: 4n });
+});
+
+it('is not served while changes are applied that the last query could not read', async ({
+  served: { organizations, publish, connected },
+}) => {
+  const show = await connected();
+  await publish(1);
+  await show();
+  await show();
+  await publish(2);
+  await expect(organizations.version(shop, 'another database')).resolves.toBeNull();
+  await sleep(150);
+  expect(organizations.state()).toEqual({ open: 1, oldest: null });
 });
 
 function signalled() {

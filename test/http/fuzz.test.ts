@@ -1,9 +1,8 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { afterAll, describe, expect } from 'vitest';
 import { revokeApiKey } from '../../src/postgres/keys/api-keys.ts';
 import { test as it } from '../support/fixtures.ts';
+import { heldBytes } from '../support/held-bytes.ts';
 import { addKey } from '../support/shop.ts';
 import { listenAndConnect, type SocketClient, type SocketResponse } from '../support/sockets.ts';
 import { describedOperations } from './endpoints.ts';
@@ -153,7 +152,6 @@ describe('a server under hostile requests', { tags: ['slow'] }, () => {
   it('follows the contract, keeps responding, and retains no memory', {
     timeout: 120_000 + requestCount * 5,
   }, async ({ api }) => {
-    const gc = garbageCollector();
     const heap: { warm?: number } = {};
     let batches = 0;
     const { body } = await api.get('/openapi.json');
@@ -166,7 +164,7 @@ describe('a server under hostile requests', { tags: ['slow'] }, () => {
       fc.asyncProperty(batch, async (requests) => {
         await Promise.all(requests.map(expectContract));
         batches += 1;
-        if (batches === Math.ceil(batchCount / 3)) heap.warm = heldBytes(gc);
+        if (batches === Math.ceil(batchCount / 3)) heap.warm = heldBytes();
       }),
       // The message contains the request that failed, so there is nothing to shrink.
       { numRuns: batchCount, endOnFailure: true, ...replayed },
@@ -175,7 +173,7 @@ describe('a server under hostile requests', { tags: ['slow'] }, () => {
       const { seed, counterexamplePath: path, errorInstance: cause } = checked;
       throw new Error(`again with FUZZ_SEED=${seed} FUZZ_PATH=${path}`, { cause });
     }
-    const grown = heap.warm === undefined ? 0 : heldBytes(gc) - heap.warm;
+    const grown = heap.warm === undefined ? 0 : heldBytes() - heap.warm;
     expect(grown, `grew by ${grown} bytes`).toBeLessThan(heapNoise);
 
     const afterwards = await client.send(withKey(plainRequest, bearer('own')));
@@ -188,19 +186,6 @@ describe('a server under hostile requests', { tags: ['slow'] }, () => {
     expect(counts.get(200)).toBeGreaterThan(requestCount / 5);
   });
 });
-
-/** Garbage is collected before the heap is measured. */
-function garbageCollector(): () => void {
-  setFlagsFromString('--expose-gc');
-  return runInNewContext('gc') as () => void;
-}
-
-function heldBytes(gc: () => void): number {
-  gc();
-  gc();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}
 
 /** The request's own headers replace the key's. */
 const withKey = (request: ClientRequest, authorization: string | undefined): ClientRequest => ({

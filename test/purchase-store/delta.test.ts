@@ -25,6 +25,7 @@ import type { NewLog } from '../../sync/files/log-files.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
+import { heldBytes } from '../support/held-bytes.ts';
 import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
 import { publishFiles, publishTestTick } from '../support/store-files.ts';
 
@@ -284,5 +285,34 @@ it('much text does not occupy the event loop: requests of others would wait', as
   const shown = sql`select coupons, count(*) from much_text.change where sign > 0 group by all`;
   expect(await queryRows(connection, shown)).toEqual([[text, 200n]]);
   await detach(connection, 'much_text');
+  connection.closeSync();
+});
+
+it('holds the labels of its changes, but not their log', async ({
+  newDirectory,
+  instance,
+  bases,
+}) => {
+  const rows = Array.from({ length: 100 }, (_, id) =>
+    purchaseRow({
+      id: BigInt(id),
+      utm_campaign: 'a campaign of spring',
+      coupons: 'x'.repeat(5_000),
+    }),
+  );
+  const { path } = publishFiles(newDirectory, 1n, recordsOf(rows.map(upsertLine)));
+  const { length: bytes } = readFileSync(path);
+  const { catalog: base } = await bases.acquire(null);
+  const connection = await instance.connect();
+  const deltas: unknown[] = [];
+  const create = async () => {
+    const part = { path, lines: rows.length + 1, bytes, read: () => readFileSync(path) };
+    const catalogs = { base, delta: `held_${deltas.length}` };
+    deltas.push(await createDelta(connection, catalogs, part, 0n));
+  };
+  await create();
+  const before = heldBytes();
+  while (deltas.length <= 20) await create();
+  expect((heldBytes() - before) / 20).toBeLessThan(bytes / 4);
   connection.closeSync();
 });

@@ -2,34 +2,45 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readTicks } from '../../../src/purchase-store/ticks/published-tick.ts';
 import { readUsage } from '../../measure/process-usage.ts';
 import { median } from '../../measure/statistics.ts';
+import { createPaths, type HttpQuestion, httpQuestions } from '../../queries/http-questions.ts';
 import { describeWarnings, mebibytes, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { defineSuite } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
+import type { BenchmarkShop } from '../../setup/shops.ts';
 import { startChanges } from '../../setup/steady-changes.ts';
+import { workAtSteadyRate } from '../../setup/steady-rate.ts';
 import { startReaders } from './readers.ts';
 
 /** Each poll of the worker finds changes. */
 const settings = { worker: { SYNC_POLL_INTERVAL_MS: '20' } };
+/** All kinds of them are asked several times in a minute. */
+const questionsPerSecond = 4;
 
 export const memory = defineSuite({
   name: 'memory',
-  description: 'resident memory of worker and API through thousands of ticks',
+  description:
+    'resident memory of worker and API through thousands of ticks, with one larger organization',
   isQuick: false,
   defaults: {
     organizations: 4,
     purchasesPerOrganization: 1_000,
+    purchases: 100_000,
     changesPerSecond: 80,
     seconds: 60,
     seed: 42,
   },
   async run({ options, scope, server }) {
-    const { organizations, purchasesPerOrganization: purchases, seconds, seed } = options;
-    const sizes = [{ organizations, purchases, seed }];
+    const { organizations, purchasesPerOrganization, purchases, seconds, seed } = options;
+    const sizes = [
+      { organizations: 1, purchases, seed: seed + 1 },
+      { organizations, purchases: purchasesPerOrganization, seed },
+    ];
     const service = await startRunningService({ scope, server }, sizes, settings);
     const changes = await startChanges(scope, service.database.pool, service.shops, options);
     // The API follows all organizations.
     startReaders(scope, service, 1);
+    startQuestions(scope, service, service.shops[0] as BenchmarkShop);
     console.log(`Sampling for ${seconds} s.`);
     const tick = () => readTicks(service.dataDirectory)[0]?.tick ?? 0;
     const firstTick = tick();
@@ -56,6 +67,17 @@ export const memory = defineSuite({
     };
   },
 });
+
+/** Asks an organization each kind of question in turn until the scope ends. */
+function startQuestions(scope: Scope, { get }: RunningService, shop: BenchmarkShop): void {
+  const pathOf = createPaths();
+  const questions = Object.values(httpQuestions);
+  const rate = { workers: 1, intervalMs: 1_000 / questionsPerSecond };
+  workAtSteadyRate(scope, rate, async (_worker, turn) => {
+    await get(pathOf(questions[turn % questions.length] as HttpQuestion), shop);
+    return 1;
+  });
+}
 
 type Sample = { readonly worker: number; readonly api: number };
 

@@ -7,7 +7,7 @@ export type ChangedPurchase = { readonly id: bigint; readonly row: PurchaseRow |
 /** Decodes complete batches: each changed purchase once, in its last state. */
 export function decodeRecords(batches: Buffer): ChangedPurchase[] {
   const changed = new Map<bigint, PurchaseRow | null>();
-  for (const line of batches.toString('utf8').split('\n')) {
+  for (const line of linesOf(batches)) {
     const [kind, ...fields] = line.split('\t');
     if (kind === 'u') {
       const row = purchaseColumns.map((column, index) => decode(column, fields[index]));
@@ -15,6 +15,16 @@ export function decodeRecords(batches: Buffer): ChangedPurchase[] {
     } else if (kind === 'd') changed.set(BigInt(fields[0] as string), null);
   }
   return [...changed].map(([id, row]) => ({ id, row }));
+}
+
+/** One by one: a text that is kept keeps its line in memory, but not the whole log. */
+function* linesOf(batches: Buffer): Generator<string> {
+  for (let from = 0; from < batches.length; ) {
+    const newline = batches.indexOf('\n', from);
+    const end = newline === -1 ? batches.length : newline;
+    yield batches.toString('utf8', from, end);
+    from = end + 1;
+  }
 }
 
 function decode(

@@ -1,10 +1,10 @@
 import { BIGINT, type DuckDBConnection, INTEGER, UTINYINT, VARCHAR } from '@duckdb/node-api';
-import { LRUCache } from 'lru-cache';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { listed } from '../../duckdb/listed.ts';
 import type { Shortcuts } from '../../duckdb/shortcuts.ts';
+import { createBoundedCache } from '../../process/bounded-cache.ts';
 import {
   customerDictionary,
   type Dictionary,
@@ -52,8 +52,13 @@ export async function readNextKeys(
   return new Map(dictionaries.map((each, index) => [each, rows[0]?.[index] as number]));
 }
 
-/** So many labels of each dictionary are kept with their keys. */
-const maxKeptLabels = 1_000;
+/** So many bytes of labels are kept with their keys. */
+const maxKeptLabelBytes = 2 ** 19;
+/** An entry of the cache, besides its label. */
+const bytesPerKeptLabel = 100;
+
+/** A copy: a label is a part of a line of the log, which it would keep in memory. */
+const keptName = ({ name }: Dictionary, label: DictionaryValue): string => `${name} ${label}`;
 
 /** Only the returned function may write to the dictionaries of the delta. */
 export function createDictionaryKeys(
@@ -64,11 +69,9 @@ export function createDictionaryKeys(
   const isIndexed = (nextKeys.get(customerDictionary) as number) <= shortcuts.maxIndexedCustomers;
   /** Of customers, once they are read; null if these are too many. */
   let customers: Promise<CustomerIndex> | null = null;
-  const labels = new Map(
-    dictionaries.map((each) => [
-      each,
-      new LRUCache<DictionaryValue, number>({ max: maxKeptLabels }),
-    ]),
+  const labels = createBoundedCache<string, number>(
+    maxKeptLabelBytes,
+    (_, { length }) => 2 * length + bytesPerKeptLabel,
   );
   return async (connection, wanted) => {
     const found = new Map(
@@ -84,7 +87,9 @@ export function createDictionaryKeys(
     const missing: [Dictionary, Set<DictionaryValue>][] = [];
     for (const [dictionary, values] of wanted) {
       const keyOf = (value: DictionaryValue) =>
-        isKept(dictionary) ? index?.keyOf(value as bigint) : labels.get(dictionary)?.get(value);
+        isKept(dictionary)
+          ? index?.keyOf(value as bigint)
+          : labels.get(keptName(dictionary, value));
       const others = new Set<DictionaryValue>();
       for (const value of values) {
         const key = keyOf(value);
@@ -116,7 +121,7 @@ export function createDictionaryKeys(
       }
       nextKeys.set(dictionary, key);
       if (dictionary !== customerDictionary) {
-        for (const [value, each] of keys) labels.get(dictionary)?.set(value, each);
+        for (const [value, each] of keys) labels.set(keptName(dictionary, value), each);
       }
     }
     await appendEntries(connection, catalogs.delta, added);

@@ -8,8 +8,8 @@ import {
   type PurchasePosition,
 } from '../../../domain/purchase-query.ts';
 import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
+import { createBoundedCache } from '../../../process/bounded-cache.ts';
 import type { ChangedPurchase } from '../../../purchase-store/delta/decode-records.ts';
-import { createBoundedCache } from '../serving/bounded-cache.ts';
 import {
   createRange,
   cursorUntil,

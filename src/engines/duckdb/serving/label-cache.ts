@@ -4,6 +4,7 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../../domain/purchase.ts';
 import { queryRows } from '../../../duckdb/connection.ts';
 import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
+import { createBoundedCache } from '../../../process/bounded-cache.ts';
 import {
   type Entries,
   entriesOfBase,
@@ -11,7 +12,6 @@ import {
   labelDictionary,
 } from '../../../purchase-store/format/layout.ts';
 import { type StoreCatalogs, selectEntries } from '../../../purchase-store/format/relations.ts';
-import { createBoundedCache } from './bounded-cache.ts';
 
 /**
  * Caches entries of dictionaries. Joining ten dictionaries to a page takes DuckDB several times as

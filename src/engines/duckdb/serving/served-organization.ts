@@ -1,5 +1,4 @@
-import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import type PQueue from 'p-queue';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import {
   type DataVersion,
   NoGenerationError,
@@ -8,31 +7,19 @@ import {
 } from '../../../domain/purchase-engine.ts';
 import { isCorruption, isDamage } from '../../../duckdb/damage.ts';
 import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
-import { DamagedFiles } from '../../../purchase-store/damage/damaged-files.ts';
 import type { ChangedPurchase } from '../../../purchase-store/delta/decode-records.ts';
-import {
-  currentFile,
-  isInvalidCurrent,
-  organizationDirectory,
-  readCurrent,
-  stampOf,
-} from '../../../purchase-store/format/current.ts';
-import { layoutVersion } from '../../../purchase-store/format/layout.ts';
-import { type Bases, openStore, type PendingBatches } from '../../../purchase-store/open-store.ts';
 import { publishedOf } from '../../../purchase-store/ticks/published.ts';
-import type { TickFile, TickReader } from '../../../purchase-store/ticks/published-tick.ts';
 import type { ServedInstants } from '../../served-instants.ts';
 import type { CachedLists, ListCache } from '../list/list-cache.ts';
 import { createFollower, type Follower } from './follower.ts';
-import { createGeneration, type Generation } from './generation.ts';
-import { later, type TickInstant, tickInstantOf } from './tick-instant.ts';
+import type { Generation } from './generation.ts';
 import {
-  commit,
-  rollback,
-  type SharedBase,
-  type Version,
-  VersionedStore,
-} from './versioned-store.ts';
+  type FilesOptions,
+  type Found,
+  OrganizationFiles,
+  type Unavailability,
+} from './organization-files.ts';
+import { commit, rollback, type Version, type VersionedStore } from './versioned-store.ts';
 
 /** The data that one query reads: all its statements see the same version. */
 export type Lease = {
@@ -53,37 +40,7 @@ export type UseOptions = {
   readonly readsBaseAlone?: (generation: Generation) => boolean;
 };
 
-type ServedOrganizationOptions = {
-  readonly dataDirectory: string;
-  readonly instance: DuckDBInstance;
-  readonly bases: Bases<SharedBase>;
-  readonly ticks: TickReader;
-  readonly lists: ListCache;
-  readonly shortcuts: Shortcuts;
-  /** Opens one organization at a time: each occupies a thread of libuv's pool. */
-  readonly opening: PQueue;
-  /** Runs `work`, and once more after an eviction if memory or descriptors run out. */
-  readonly withEviction: <Result>(work: () => Promise<Result>) => Promise<Result>;
-  readonly onOpened: () => Promise<void>;
-  readonly onError: (organizationId: bigint, error: unknown) => void;
-};
-
-/**
- * Why queries of an organization do not read its files. The promotion of a standby also leads to
- * `other_database`.
- */
-export const unavailabilities = ['not_loaded', 'damaged', 'unreadable', 'other_database'] as const;
-export type Unavailability = (typeof unavailabilities)[number];
-
-/** An open store, and its pending batches up to a published tick. */
-type Found = {
-  readonly opened: VersionedStore;
-  readonly tick: TickFile | null;
-  readonly pending: PendingBatches | null;
-  /** The part of the log that the tick shows, and its instant. */
-  readonly end: number;
-  readonly instant: TickInstant;
-};
+type ServedOrganizationOptions = FilesOptions & { readonly lists: ListCache };
 
 /** The name of the data of an open store up to a position of its log. */
 const nameOf = ({ store: { current } }: VersionedStore, position: number): string =>
@@ -105,11 +62,6 @@ function isUnaffected(
   }
 }
 
-const minRetryDelayMs = 200;
-const maxRetryDelayMs = 60_000;
-
-let openedStores = 0;
-
 /**
  * Serves one organization: opens its files at the first query, and applies the batches that the
  * worker has published since the last one.
@@ -117,55 +69,45 @@ let openedStores = 0;
 export class ServedOrganization {
   readonly id: bigint;
   readonly #options: ServedOrganizationOptions;
-  readonly #directory: string;
-  #opened: VersionedStore | null = null;
-  #opening: Promise<void> | null = null;
-  readonly #damaged: DamagedFiles;
+  readonly #files: OrganizationFiles;
   readonly #follower: Follower;
-  #failures = 0;
-  /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
-  #retryAt = 0;
-  #failedStamp: string | null = null;
-  #unavailability: Unavailability = 'not_loaded';
+  /** The last query could read the files. */
   #isServing = false;
   lastUsedAt = performance.now();
 
-  /** `previous` served the organization in another instance: its files may be damaged. */
+  /** `previous` served the organization in another instance. */
   constructor(id: bigint, options: ServedOrganizationOptions, previous?: ServedOrganization) {
     this.id = id;
     this.#options = options;
-    this.#directory = organizationDirectory(options.dataDirectory, id);
-    const { dataDirectory, onError, shortcuts } = options;
-    this.#follower = createFollower(shortcuts.maxPauseMs, () => this.#applyPublished());
-    this.#damaged =
-      previous === undefined ? new DamagedFiles(dataDirectory, id, onError) : previous.#damaged;
+    const previousFiles = previous === undefined ? undefined : previous.#files;
+    this.#files = new OrganizationFiles(id, options, previousFiles);
+    this.#follower = createFollower(options.shortcuts.maxPauseMs, () => this.#applyPublished());
   }
 
   get isOpen(): boolean {
-    return this.#opened !== null;
+    return this.#files.opened !== null;
   }
 
   /** The instants of a response now; null if queries do not read files. */
   get servedInstants(): ServedInstants | null {
-    const opened = this.#opened;
-    // Without CURRENT, the files have been removed with their organization.
-    if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
+    const { opened, arePresent } = this.#files;
+    if (opened === null || !arePresent || !this.#isServing) return null;
     const tick = this.#options.ticks.of(this.id);
     const { instant, polledAt } = publishedOf(this.id, opened.store.current, tick);
     return { asOf: instant, tickAsOf: polledAt };
   }
 
   get unavailability(): Unavailability {
-    return this.#unavailability;
+    return this.#files.unavailability;
   }
 
   get isEvictable(): boolean {
-    return this.#opened?.isInUse !== true && this.#opening === null;
+    return this.#files.isEvictable;
   }
 
   /** About the bytes that the open store takes. */
   get weight(): number {
-    return this.#opened?.weight ?? 0;
+    return this.#files.opened?.weight ?? 0;
   }
 
   /** The version that a query would read; null if no readable files are from `source`. */
@@ -183,7 +125,7 @@ export class ServedOrganization {
     read: (lists: CachedLists) => Result | null,
   ): Promise<Versioned<Result> | null> {
     const found = await this.#find(source);
-    if (found === null || found.opened !== this.#opened) return null;
+    if (found === null || found.opened !== this.#files.opened) return null;
     try {
       const { opened, end, instant } = found;
       const result = read(this.#listsOf(opened, end));
@@ -217,14 +159,14 @@ export class ServedOrganization {
   ): Promise<{ readonly result: Result } | null> {
     let found = await this.#findApplied(source, isAffectedBy);
     // An eviction may have closed the files before they are held.
-    while (found !== null && found.opened !== this.#opened) {
+    while (found !== null && found.opened !== this.#files.opened) {
       found = await this.#findApplied(source, isAffectedBy);
     }
     if (found === null) return null;
     const { opened, end } = found;
     const hold = () => this.#hold(opened);
     const reportDamage = (error: unknown) => {
-      if (isCorruption(error)) this.#damaged.add(opened.store.current, error);
+      if (isCorruption(error)) this.#files.damaged.add(opened.store.current, error);
     };
     const runWith = (seen: Version) => {
       const { position } = seen.part;
@@ -257,28 +199,20 @@ export class ServedOrganization {
   }
 
   async evict(): Promise<void> {
-    await this.#replace(null);
+    await this.#files.replace(null);
   }
 
   async close(): Promise<void> {
     this.#follower.stop();
-    await this.#opening;
-    await this.#opened?.waitForChange();
-    await this.#replace(null);
-  }
-
-  get #currentFile(): string {
-    return currentFile(this.#directory);
+    await this.#files.close();
   }
 
   /** Applies what a tick has published since. The next query reports a failure. */
   async #applyPublished(): Promise<void> {
-    const opened = this.#opened;
-    if (opened === null) return;
+    if (this.#files.opened === null) return;
     try {
-      const { store } = opened;
-      const { logEnd } = publishedOf(this.id, store.current, this.#options.ticks.of(this.id));
-      if (logEnd > store.part().position) await this.#findApplied(null, undefined);
+      const found = await this.#files.find(null);
+      if (found?.pending) await this.#change(found.opened, () => this.#apply(found));
     } catch {}
   }
 
@@ -305,10 +239,10 @@ export class ServedOrganization {
         return found;
       }
       const { opened, pending } = found;
-      while (this.#opened === opened && opened.store.part().position < pending.end) {
+      while (this.#files.opened === opened && opened.store.part().position < pending.end) {
         await this.#change(opened, () => this.#apply(found));
       }
-      if (this.#opened === opened) return found;
+      if (this.#files.opened === opened) return found;
     }
   }
 
@@ -327,122 +261,20 @@ export class ServedOrganization {
       await opened.changeOnce(change);
     } catch (error) {
       // The store is closed outside the change, because closing waits for the change.
-      if (this.#opened === opened) {
-        if (isDamage(error)) this.#damaged.add(opened.store.current, error);
-        await this.#replace(null);
+      if (this.#files.opened === opened) {
+        if (isDamage(error)) this.#files.damaged.add(opened.store.current, error);
+        await this.#files.replace(null);
       }
       if (isDamage(error)) throw new NoGenerationError('the files are damaged', { cause: error });
       throw error;
     }
   }
 
-  /** Opens the files that CURRENT names, and finds their pending batches. */
   async #find(source: string | null): Promise<Found | null> {
     this.lastUsedAt = performance.now();
     this.#isServing = false;
-    for (;;) {
-      // The tick is read before CURRENT, so that CURRENT and the log have all that the tick has published.
-      const tick = this.#options.ticks.of(this.id);
-      const opened = this.#opened;
-      if (opened === null || opened.stamp !== stampOf(this.#currentFile)) {
-        if (!(await this.#open())) return null;
-        continue;
-      }
-      const { current } = opened.store;
-      const published = publishedOf(this.id, current, tick);
-      if (source !== null && published.source !== source) return this.#cannot('other_database');
-      if (this.#damaged.includes(current)) return this.#cannot('damaged');
-      try {
-        const pending = opened.store.findPending(published.tick, published.logEnd);
-        const ofTick = tickInstantOf(published);
-        // Without pending batches, the store may show a later tick, if the tick's file went back.
-        const instant = pending === null ? later(ofTick, opened.instant) : ofTick;
-        const end = pending?.end ?? opened.store.part().position;
-        this.#isServing = true;
-        return { opened, tick, pending, end, instant };
-      } catch (error) {
-        this.#damaged.add(current, error);
-        await this.#replace(null);
-        return this.#cannot('damaged');
-      }
-    }
-  }
-
-  #cannot(reason: Unavailability): null {
-    this.#unavailability = reason;
-    return null;
-  }
-
-  /** False if nothing readable is published. Concurrent calls share one attempt. */
-  async #open(): Promise<boolean> {
-    const isSame = this.#failedStamp === stampOf(this.#currentFile);
-    if (isSame && performance.now() < this.#retryAt) return false;
-    this.#opening ??= this.#options.opening
-      .add(() => this.#openCurrent())
-      .catch((error) => this.#handleFailure(error))
-      .finally(() => {
-        this.#opening = null;
-      });
-    await this.#opening;
-    return this.#opened !== null;
-  }
-
-  async #openCurrent(): Promise<void> {
-    const { instance, bases, ticks, shortcuts, withEviction } = this.#options;
-    const tick = ticks.of(this.id);
-    const stamp = stampOf(this.#currentFile);
-    const current = await withEviction(async () => readCurrent(this.#directory, layoutVersion));
-    if (current === null || this.#damaged.includes(current)) {
-      this.#unavailability = current === null ? 'not_loaded' : 'damaged';
-      await this.#replace(null);
-      return;
-    }
-    openedStores += 1;
-    const published = publishedOf(this.id, current, tick);
-    const options = {
-      published: published.tick,
-      logEnd: published.logEnd,
-      catalog: `delta_${openedStores}`,
-      shortcuts,
-    };
-    const connection = await instance.connect();
-    try {
-      const store = await withEviction(() =>
-        openStore(connection, bases, this.#directory, current, options),
-      );
-      const { catalogs, applied, base } = store;
-      const { cache } = base.content;
-      const generation = await createGeneration(connection, catalogs, applied, shortcuts, cache);
-      const version = { generation, instant: tickInstantOf(published) };
-      await this.#replace(new VersionedStore(instance, store, stamp, version));
-    } catch (error) {
-      // Meanwhile the worker may have published other files, and removed these.
-      if (stampOf(this.#currentFile) !== stamp) return this.#openCurrent();
-      if (!isDamage(error)) throw error;
-      this.#damaged.add(current, error);
-      this.#unavailability = 'damaged';
-      await this.#replace(null);
-      return;
-    } finally {
-      connection.closeSync();
-    }
-    this.#failures = 0;
-    await this.#options.onOpened();
-  }
-
-  #handleFailure(error: unknown): void {
-    this.#failures += 1;
-    this.#unavailability = 'unreadable';
-    const delayMs = Math.min(maxRetryDelayMs, minRetryDelayMs * 2 ** this.#failures);
-    this.#retryAt = performance.now() + delayMs;
-    this.#failedStamp = stampOf(this.#currentFile);
-    this.#options.onError(this.id, error);
-    if (isInvalidCurrent(error)) this.#damaged.report('CURRENT');
-  }
-
-  async #replace(next: VersionedStore | null): Promise<void> {
-    const previous = this.#opened;
-    this.#opened = next;
-    await previous?.retire().catch((error) => this.#options.onError(this.id, error));
+    const found = await this.#files.find(source);
+    this.#isServing = found !== null;
+    return found;
   }
 }

@@ -13,12 +13,8 @@ import type { TickReader } from '../../../purchase-store/ticks/published-tick.ts
 import { oldestOf, type ServedInstants } from '../../served-instants.ts';
 import { type CachedLists, createListCache } from '../list/list-cache.ts';
 import { createBaseCache } from './generation.ts';
-import {
-  type Lease,
-  ServedOrganization,
-  type Unavailability,
-  type UseOptions,
-} from './served-organization.ts';
+import type { Unavailability } from './organization-files.ts';
+import { type Lease, ServedOrganization, type UseOptions } from './served-organization.ts';
 import type { SharedBase } from './versioned-store.ts';
 
 export type ServedOrganizations = {
