@@ -46,7 +46,7 @@ export function publishFiles(
     layoutVersion,
     base: null,
     log: log.name,
-    logBytes: log.end().position,
+    logBytes: log.end().bytes,
     replacedLogs: [],
     source: '/1',
     fingerprint: '',
