@@ -18,7 +18,7 @@ import { crc32 } from 'node:zlib';
 export type Batch = {
   /** Readers apply the batch once this tick is published. */
   readonly tick: number;
-  /** Positions in the log: of the first line, and after the last one. */
+  /** Offsets in the log: of the first line, and after the last one. */
   readonly begin: number;
   readonly end: number;
   readonly records: number;

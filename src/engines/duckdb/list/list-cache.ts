@@ -18,7 +18,7 @@ import {
   isOlder,
   isWithin,
   type ListRange,
-  positionOf,
+  placeOf,
   rangeBytes,
   withChanges,
 } from './list-range.ts';
@@ -106,7 +106,7 @@ function createCachedLists(
       const cursor = cursorUntil(createdUntil, given);
       for (const range of ranges) {
         if (!isWithin(range, cursor)) continue;
-        const newest = range.purchases.findIndex((each) => isOlder(positionOf(each), cursor));
+        const newest = range.purchases.findIndex((each) => isOlder(placeOf(each), cursor));
         const rest = newest === -1 ? [] : range.purchases.slice(newest, newest + limit + 1);
         const earlier =
           createdSince === undefined
@@ -130,7 +130,7 @@ function createCachedLists(
       const { purchases, hasMore } = await read(size);
       const oldest = hasMore ? purchases.at(-1) : undefined;
       const endOfAll = createdSince === undefined ? null : endAt(createdSince);
-      const end = oldest === undefined ? endOfAll : positionOf(oldest);
+      const end = oldest === undefined ? endOfAll : placeOf(oldest);
       const isAfterAll = createdUntil !== undefined && createdUntil >= last;
       const after = cursorUntil(isAfterAll ? undefined : createdUntil, cursor);
       const ranges = rangesOf(filters);
@@ -189,7 +189,7 @@ function positionIn(
 ): PurchasePlace | undefined {
   if (typeof startingAfter !== 'bigint') return startingAfter;
   const purchase = findIn(ranges, startingAfter);
-  if (purchase !== undefined) return positionOf(purchase);
+  if (purchase !== undefined) return placeOf(purchase);
   return ranges.find(({ cursor }) => cursor?.id === startingAfter)?.cursor ?? undefined;
 }
 

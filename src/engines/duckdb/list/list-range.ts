@@ -45,7 +45,7 @@ export function withChanges(
   const cursor = range.cursor !== null && states.has(range.cursor.id) ? null : range.cursor;
   const kept = range.purchases.filter(({ id }) => !states.has(id));
   const added = [...states.values()].filter(
-    (each): each is Purchase => each !== null && hasPlaceFor(range, positionOf(each)),
+    (each): each is Purchase => each !== null && hasPlaceFor(range, placeOf(each)),
   );
   if (added.length === 0 && kept.length === range.purchases.length) return { ...range, cursor };
   const purchases = [...kept, ...added].sort(compareNewestFirst);
@@ -53,7 +53,7 @@ export function withChanges(
     return createRange({ after, end, cursor }, purchases);
   }
   const newest = purchases.slice(0, maxGrownPurchases);
-  return createRange({ after, end: positionOf(newest.at(-1) as Purchase), cursor }, newest);
+  return createRange({ after, end: placeOf(newest.at(-1) as Purchase), cursor }, newest);
 }
 
 /** Whether the range has all purchases that follow the cursor up to its end. */
@@ -72,9 +72,9 @@ export const isOlder = (place: PurchasePlace, other: PurchasePlace | null): bool
   (place.createdAt === other.createdAt && place.id < other.id);
 
 const compareNewestFirst = (one: Purchase, other: Purchase): number =>
-  isOlder(positionOf(one), positionOf(other)) ? 1 : -1;
+  isOlder(placeOf(one), placeOf(other)) ? 1 : -1;
 
-export const positionOf = ({ id, created_at: createdAt }: Purchase): PurchasePlace => ({
+export const placeOf = ({ id, created_at: createdAt }: Purchase): PurchasePlace => ({
   id,
   createdAt,
 });

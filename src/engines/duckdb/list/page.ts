@@ -103,7 +103,7 @@ async function readNewest(
       if (current.length === limit) return current;
     }
     if (last === undefined || read < size) return current;
-    left = narrowed(conditions, isAfter(positionOf(last)));
+    left = narrowed(conditions, isAfter(placeOf(last)));
   }
 }
 
@@ -120,7 +120,7 @@ const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
 /** By position, because the union shows `created_at` as a number of another name. */
 const newestFirst = raw(`${creationIndex + 1} desc, ${idIndex + 1} desc`);
 
-const positionOf = (row: DuckDBRow): PurchasePlace => ({
+const placeOf = (row: DuckDBRow): PurchasePlace => ({
   id: row[idIndex] as bigint,
   createdAt: row[creationIndex] as bigint,
 });
