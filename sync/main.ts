@@ -2,6 +2,7 @@ import {
   createCommand,
   durationOption,
   exitCodes,
+  print,
   runAsService,
   runProgram,
   shardOption,
@@ -198,8 +199,7 @@ async function printStatus(
   );
   const status = { ...read, failure: failure ?? read.failure };
   const maxLagSeconds = readyMaxLagMs / 1000;
-  const text = () => formatStatus(status, { ...options, maxLagSeconds });
-  console.log(options.json === true ? JSON.stringify(status, null, 2) : text());
+  print(options.json, status, () => formatStatus(status, { ...options, maxLagSeconds }));
   const isCheckPassed = options.check !== true || isHealthy(status, maxLagSeconds);
   if (status.failure !== null || !isCheckPassed) process.exitCode = exitCodes.failed;
 }

@@ -16,7 +16,7 @@ import {
   type PurchaseTimeSeriesQuery,
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
-import { purchaseStats, purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats, readPurchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 
 /** The queries that benchmarks compare. */
@@ -29,10 +29,10 @@ export type QueryEngine = Pick<PurchaseReader, 'list' | 'get'> & {
 type AnyEngine = QueryEngine | PurchaseReader;
 
 const statsOf = (engine: AnyEngine): QueryEngine['stats'] =>
-  'stats' in engine ? engine.stats : (...query) => purchaseStats(engine, ...query);
+  'stats' in engine ? engine.stats : (...query) => readPurchaseStats(engine, ...query);
 
 const timeSeriesOf = (engine: AnyEngine): QueryEngine['timeSeries'] =>
-  'stats' in engine ? engine.timeSeries : (...query) => purchaseTimeSeries(engine, ...query);
+  'stats' in engine ? engine.timeSeries : (...query) => readPurchaseTimeSeries(engine, ...query);
 
 /** One query, for an engine and for the API. */
 export type PurchaseQuery = {

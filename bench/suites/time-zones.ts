@@ -1,5 +1,5 @@
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';
@@ -26,7 +26,7 @@ export const timeZones = defineSuite({
     for (const [name, filters] of Object.entries(queries)) {
       const query = { filters, groupBy: 'day', groupLimit: 10 } as const;
       const stats = (zone: { readonly timeZone?: string }) =>
-        timed(() => purchaseStats(duckdb, shop.organizationId, { ...query, ...zone }));
+        timed(() => readPurchaseStats(duckdb, shop.organizationId, { ...query, ...zone }));
       const inZones = Object.fromEntries(zones.map((zone) => [zone, stats({ timeZone: zone })]));
       const tasks = { UTC: stats({}), ...inZones };
       const times = await inRounds(tasks, { rounds, signal: scope.signal });

@@ -99,6 +99,10 @@ function otherRefusal(error: pg.DatabaseError): string {
   );
 }
 
+/** Prints a value as JSON, or as text. */
+export const print = (json: boolean | undefined, value: unknown, text: () => string): void =>
+  console.log(json === true ? JSON.stringify(value, null, 2) : text());
+
 /** Parses an option such as `90s`, `30m`, `6h` or `1d` as milliseconds. */
 export function durationOption(text: string): number {
   const milliseconds = parseDuration(text);

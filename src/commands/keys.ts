@@ -12,7 +12,7 @@ import {
 } from '../postgres/keys/api-keys.ts';
 import { requireOrganization } from '../postgres/organizations.ts';
 import { OperatorError } from '../process/operator-error.ts';
-import { createCommand, durationOption, nameOption, runProgram } from './command-line.ts';
+import { createCommand, durationOption, nameOption, print, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable } from './plain-table.ts';
 
@@ -69,9 +69,7 @@ program
           ? null
           : await requireOrganization(database, options.organization);
       const keys = await listApiKeys(database, organization?.id ?? null);
-      const output =
-        options.json === true ? JSON.stringify(keys.map(described), null, 2) : asTable(keys);
-      console.log(output);
+      print(options.json, keys.map(described), () => asTable(keys));
     }),
   );
 

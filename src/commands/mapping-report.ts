@@ -10,7 +10,7 @@ import { formatTable } from './plain-table.ts';
 const width = 100;
 
 /** The text of `check`, at most 100 columns wide. */
-export function formatCheck({ findings, views, totals }: MappingCheck): string {
+export function formatCheck({ findings, views, totals }: Omit<MappingCheck, 'mapping'>): string {
   const purchases = views.find(({ view }) => view === 'mapped_purchases')?.rows ?? null;
   const sections = [
     ...views.map(formatView),

@@ -6,6 +6,7 @@ import {
   maxCounted,
   readMappingStatus,
 } from '../postgres/mapping/mapping-status.ts';
+import { print } from './command-line.ts';
 import { withDatabase } from './database.ts';
 
 const unmapped = 'There is no mapping. `npx crm-data-service mapping apply` creates one.';
@@ -15,11 +16,12 @@ export function addStatusCommand(program: Command): void {
     .command('status')
     .description('show how fresh the mapped rows are, refused rows and held deletions')
     .option('--json', 'print JSON')
-    .action(async (options: { readonly json?: boolean }) =>
+    .action(async ({ json }: { readonly json?: boolean }) =>
       withDatabase('crm-data-service mapping', mappingStatusRights, async (database) => {
         const status = await readMappingStatus(database);
-        const text = () => (status === null ? unmapped : formatMappingStatus(status).join('\n'));
-        console.log(options.json === true ? JSON.stringify(status, null, 2) : text());
+        print(json, status, () =>
+          status === null ? unmapped : formatMappingStatus(status).join('\n'),
+        );
       }),
     );
 }

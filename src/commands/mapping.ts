@@ -1,12 +1,13 @@
+import type { TableRights } from '../postgres/connection/database-failure.ts';
 import { type Database, withConnection } from '../postgres/connection/pool.ts';
 import { applyMapping, createObjects } from '../postgres/mapping/apply.ts';
-import { checkMapping, type MappingCheck } from '../postgres/mapping/check/check.ts';
+import { checkMapping } from '../postgres/mapping/check/check.ts';
 import { type Mapping, readMapping } from '../postgres/mapping/mapping-definition.ts';
 import { readStoredTotals } from '../postgres/mapping/organization-totals.ts';
 import { removeMapping } from '../postgres/mapping/remove.ts';
 import { createProgress } from '../process/progress.ts';
 import { untilStopped } from '../process/stop-signals.ts';
-import { createCommand, exitCodes, runProgram } from './command-line.ts';
+import { createCommand, exitCodes, print, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { count, formatCheck, formatFindings, formatTotals, summarize } from './mapping-report.ts';
 import { addStatusCommand } from './mapping-status.ts';
@@ -33,6 +34,7 @@ const rightsToApply = {
   mapped_customer_numbers: 'select, insert, update',
   mapped_purchase_numbers: 'select, insert, update',
 };
+const rightsToTrigger = { mapping_sources: 'select', mapping_state: 'select, insert' };
 const rightsToRemove = {
   ...rightsToApply,
   mapping_state: allRights,
@@ -44,70 +46,41 @@ program
   .command('check')
   .description('check the views and mapping_sources, change nothing; exit with 1 if one is refused')
   .option('--json', 'print JSON')
-  .action(async (options: { readonly json?: boolean }) => {
-    const stopped = untilStopped();
-    await withDatabase(
-      applicationName,
-      rightsToCheck,
-      async (database) => {
-        const checked = await unlessStopped(stopped, () => checkMapping(database, stopped));
-        if (checked === null) return;
-        const { mapping, ...printed } = checked;
-        console.log(
-          options.json === true ? JSON.stringify(printed, null, 2) : formatCheck(checked),
-        );
-        if (mapping === null) process.exitCode = exitCodes.failed;
-      },
-      null,
-    );
-  });
+  .action(async ({ json }: { readonly json?: boolean }) =>
+    runUntilStopped(rightsToCheck, async (database, stopped) => {
+      const { mapping, ...checked } = await checkMapping(database, stopped);
+      print(json, checked, () => formatCheck(checked));
+      if (mapping === null) process.exitCode = exitCodes.failed;
+    }),
+  );
 
 program
   .command('triggers')
   .description('create tables and triggers, read no row; for `apply` as a role that may not')
-  .action(async () => {
-    const stopped = untilStopped();
-    await withDatabase(
-      applicationName,
-      { mapping_sources: 'select', mapping_state: 'select, insert' },
-      async (database) => {
-        const done = await unlessStopped(stopped, async () => {
-          await createObjects(database, await readMapping(database), stopped);
-          return true;
-        });
-        if (done)
-          console.log(
-            'Tables and triggers are complete. Run `npx crm-data-service mapping check`.',
-          );
-      },
-      null,
-    );
-  });
+  .action(async () =>
+    runUntilStopped(rightsToTrigger, async (database, stopped) => {
+      await createObjects(database, await readMapping(database), stopped);
+      console.log('Tables and triggers are complete. Run `npx crm-data-service mapping check`.');
+    }),
+  );
 
 program
   .command('apply')
   .description('check, create what is missing, and map all rows; repeat it after any change')
   .option('--accept-deletions', 'also delete rows that the views no longer have, if they are many')
-  .action(async ({ acceptDeletions = false }: { readonly acceptDeletions?: boolean }) => {
-    const stopped = untilStopped();
-    await withDatabase(
-      applicationName,
-      rightsToApply,
-      async (database) => {
-        const checked = await unlessStopped(stopped, () => checkMapping(database, stopped));
-        if (checked === null) return;
-        const { findings, mapping } = checked;
-        if (findings.length > 0) console.log(`${formatFindings(findings)}\n`);
-        if (mapping === null) {
-          console.log(`Nothing is applied. ${summarize(findings)}`);
-          process.exitCode = exitCodes.failed;
-          return;
-        }
-        await apply(database, mapping, rowsOf(checked), acceptDeletions, stopped);
-      },
-      null,
-    );
-  });
+  .action(async ({ acceptDeletions = false }: { readonly acceptDeletions?: boolean }) =>
+    runUntilStopped(rightsToApply, async (database, stopped) => {
+      const { findings, mapping, views } = await checkMapping(database, stopped);
+      if (findings.length > 0) console.log(`${formatFindings(findings)}\n`);
+      if (mapping === null) {
+        console.log(`Nothing is applied. ${summarize(findings)}`);
+        process.exitCode = exitCodes.failed;
+        return;
+      }
+      const total = views.reduce((sum, { rows }) => sum + (rows?.rows ?? 0), 0);
+      await apply(database, mapping, total, acceptDeletions, stopped);
+    }),
+  );
 
 addStatusCommand(program);
 
@@ -142,22 +115,22 @@ program
 
 await runProgram(program);
 
-/** Null, and the exit code of SIGINT, if the work was stopped. */
-async function unlessStopped<Result>(
-  stopped: AbortSignal,
-  work: () => Promise<Result>,
-): Promise<Result | null> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!stopped.aborted) throw error;
-    process.exitCode = exitCodes.stopped;
-    return null;
-  }
-}
-
-function rowsOf({ views }: MappingCheck): number {
-  return views.reduce((sum, { rows }) => sum + (rows?.rows ?? 0), 0);
+/** Statements may take any time, until SIGINT. Then the exit code is that of SIGINT. */
+async function runUntilStopped(
+  rights: TableRights,
+  work: (database: Database, stopped: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const stopped = untilStopped();
+  await withDatabase(
+    applicationName,
+    rights,
+    (database) =>
+      work(database, stopped).catch((error) => {
+        if (!stopped.aborted) throw error;
+        process.exitCode = exitCodes.stopped;
+      }),
+    null,
+  );
 }
 
 async function apply(
@@ -168,21 +141,18 @@ async function apply(
   stopped: AbortSignal,
 ): Promise<void> {
   const progress = createProgress('rows', total);
-  const applied = await unlessStopped(stopped, () =>
-    applyMapping(database, mapping, {
-      acceptDeletions,
-      onProgress: progress.update,
-      signal: stopped,
-    }),
-  ).finally(progress.end);
-  if (applied === null) {
-    console.error(
-      `Stopped after ${count(progress.done())} of ${count(total)} rows. ` +
-        'Run `npx crm-data-service mapping apply` again: it goes on where it was.',
-    );
-    return;
-  }
-  const { mapped, triggered } = applied;
+  const options = { acceptDeletions, onProgress: progress.update, signal: stopped };
+  const { mapped, triggered } = await applyMapping(database, mapping, options)
+    .finally(progress.end)
+    .catch((error) => {
+      if (stopped.aborted) {
+        console.error(
+          `Stopped after ${count(progress.done())} of ${count(total)} rows. ` +
+            'Run `npx crm-data-service mapping apply` again: it goes on where it was.',
+        );
+      }
+      throw error;
+    });
   if (mapped !== null) {
     console.log(`Wrote ${count(mapped.written)} rows, deleted ${count(mapped.deleted)}.\n`);
   } else {

@@ -8,7 +8,7 @@ import {
   sizeOfOrganization,
 } from '../postgres/organizations.ts';
 import { OperatorError } from '../process/operator-error.ts';
-import { createCommand, nameOption, runProgram } from './command-line.ts';
+import { createCommand, nameOption, print, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable, type PlainTableColumn } from './plain-table.ts';
 
@@ -55,11 +55,7 @@ program
       { organizations: 'select', api_keys: 'select' },
       async (database) => {
         const organizations = await listOrganizationsWithKeys(database);
-        const output =
-          options.json === true
-            ? JSON.stringify(organizations.map(described), null, 2)
-            : asTable(organizations);
-        console.log(output);
+        print(options.json, organizations.map(described), () => asTable(organizations));
       },
     ),
   );

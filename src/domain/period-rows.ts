@@ -34,8 +34,8 @@ export const ownRows: PeriodRows = { shifts: [{ until: null, shift: 0 }] };
 
 /**
  * The rows of the compared periods. With `previous_month` and `previous_year`, a row is compared with the period
- * of its own local label a step earlier: 1 March with 1 March, 14:00 with 14:00. Otherwise, and by week, it is
- * compared with the period at the same place.
+ * of its own local label a step earlier: 1 March with 1 March, 14:00 with 14:00. Otherwise, it is compared with the
+ * period at the same place. Routes refuse weeks with a step, because they have no such label.
  */
 export async function comparedRows(
   calendar: PeriodCalendar,
@@ -50,7 +50,7 @@ export async function comparedRows(
   }
   const theirs = await periodsOf(calendar, compared);
   const rows =
-    step === null || interval === 'week'
+    step === null
       ? await rowsByPlace(calendar, own, theirs)
       : await rowsByLabel(calendar, step, own, theirs);
   const shifts: { until: number | null; shift: number }[] = [];

@@ -34,7 +34,7 @@ type Waiting = {
  * NoChangeFeedError until its purchases are published.
  */
 export interface ChangeFeed {
-  /** Rejects with UnknownPositionError if the feed does not have the position. */
+  /** Rejects with UnknownFeedPositionError if the feed does not have the position. */
   read(
     organizationId: bigint,
     source: string,
@@ -76,6 +76,6 @@ export class NoChangeFeedError extends Error {
 }
 
 /** The changes since a position are not known, or not any more: a copy must be made again. */
-export class UnknownPositionError extends Error {
-  override readonly name = 'UnknownPositionError';
+export class UnknownFeedPositionError extends Error {
+  override readonly name = 'UnknownFeedPositionError';
 }

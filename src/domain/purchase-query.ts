@@ -81,12 +81,12 @@ export type PurchaseListQuery = {
   readonly filters: PurchaseFilters;
   /** 1 to 100. */
   readonly limit: number;
-  /** The last purchase of the previous page, or the position that it had. It need not match the filters. */
-  readonly startingAfter?: bigint | PurchasePosition | undefined;
+  /** The last purchase of the previous page, or the place that it had. It need not match the filters. */
+  readonly startingAfter?: bigint | PurchasePlace | undefined;
 };
 
-/** The position of a purchase in the order of creation and id. */
-export type PurchasePosition = { readonly id: bigint; readonly createdAt: bigint };
+/** The place of a purchase in the order of creation and id. */
+export type PurchasePlace = { readonly id: bigint; readonly createdAt: bigint };
 
 /** Section 4.4. `status` is the payment status, as in the filter. */
 export const statsDimensions = [

@@ -29,7 +29,7 @@ const ranking: { readonly orderBy: ReportOrder; readonly thenBy: readonly Report
   thenBy: [{ by: 'purchase_count', isDescending: true }],
 };
 
-export async function purchaseStats(
+export async function readPurchaseStats(
   reports: Reports,
   organizationId: bigint,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
@@ -56,7 +56,7 @@ export async function purchaseStats(
 }
 
 /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
-export async function purchaseTimeSeries(
+export async function readPurchaseTimeSeries(
   reports: Reports,
   organizationId: bigint,
   { filters, interval, groupBy, groupLimit, timeZone, weekStart }: PurchaseTimeSeriesQuery,

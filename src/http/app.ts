@@ -18,9 +18,13 @@ import type { KeyRoutes } from './key-routes.ts';
 import type { HttpObserver } from './observer.ts';
 import { reference } from './openapi/reference.ts';
 import { closeAfterBody } from './request/api-request.ts';
-import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
+import {
+  handleClientError,
+  hostError,
+  newRequestId,
+  refuseUnsupported,
+} from './request/malformed-requests.ts';
 import { createMinimumFreshness, type MinimumFreshness } from './request/minimum-freshness.ts';
-import { newRequestId } from './request/request-id.ts';
 import type { ResourceServices } from './resource-services.ts';
 import { compressResponses } from './response/compression.ts';
 import { setCorsHeaders } from './response/cors.ts';

@@ -3,8 +3,8 @@ import type { ExportSource, PurchaseEngine } from '../domain/purchase-engine.ts'
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { Database } from '../postgres/connection/pool.ts';
 import type { PostgresQueryPool } from '../postgres/connection/query-pool.ts';
+import type { SpreadsheetOptions } from './formats/csv.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
-import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
 import type { Table, TableBatch } from './formats/table.ts';
 
 /** The format of an export, and the options of `csv_excel`. */

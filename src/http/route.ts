@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { ChangeFeed } from '../domain/purchase-changes.ts';
 import type { AsOf, PurchaseReader, Versioned } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/keys/api-keys.ts';
-import type { SpreadsheetOptions } from './formats/spreadsheet.ts';
+import type { SpreadsheetOptions } from './formats/csv.ts';
 import type { ResponseTable } from './formats/table.ts';
 import type { ExportOutput, ResourceServices } from './resource-services.ts';
 

@@ -1,4 +1,5 @@
-import { optionalDimensions } from '../domain/purchase-query.ts';
+import { grouped } from '../domain/grouped.ts';
+import { reportLimits } from '../domain/purchase-report.ts';
 import type { Route } from '../http/route.ts';
 import { textsAreData } from './notes.ts';
 import { routeAt } from './tools.ts';
@@ -9,100 +10,82 @@ type ReadRoute = <Response>(
   query: Readonly<Record<string, string>>,
 ) => Promise<{ readonly response: Response; readonly asOf: bigint | undefined }>;
 
-/** A report of counts by one dimension. */
+/** A report of counts by several dimensions. */
 type Counts = {
   readonly totals: { readonly purchase_count: number };
-  readonly rows: readonly (Readonly<Record<string, unknown>> & {
+  readonly rows: readonly (Readonly<Record<string, string | null>> & {
     readonly purchase_count: number;
   })[];
   readonly rows_truncated: boolean;
 };
 
-/** A time series by one interval. */
 type Series = {
+  readonly interval: string;
   readonly series: readonly {
     readonly periods: readonly { readonly starts_at: string; readonly purchase_count: number }[];
   }[];
 };
 
-/** More of a label's values are a report of its own. */
+type List = { readonly data: readonly { readonly created_at: string }[] };
+
+/** Labels with few values. Those of others are a report of their own. */
+const labelNames = ['status', 'platform', 'currency'] as const;
 const maxValues = 10;
 
 export const aboutDescription =
-  'Which payment statuses, currencies and other labels occur, the first and last purchase, and what the numbers ' +
-  'mean. Call it before other tools: filters compare texts exactly.';
+  'Payment statuses, platforms and currencies, the first and last purchase, and what the numbers mean. Call it before ' +
+  'other tools. For other labels, which filters compare exactly, use purchase_report.';
 
-/** What an agent must know before it asks, from routes that exist. The instant is the earliest of its parts. */
+/**
+ * What an agent must know before it asks, from routes that exist. The instant is the earliest of its parts. It counts
+ * as one request, and asks for three results, as a report does with `expand` and a currency that is no code.
+ */
 export function createAbout(routes: readonly Route[]) {
   const me = routeAt(routes, '/me');
   const report = routeAt(routes, '/purchases/report');
   const list = routeAt(routes, '/purchases');
   const series = routeAt(routes, '/purchases/timeseries');
+  const byLabels = { group_by: labelNames.join(), limit: String(reportLimits.max) };
   return async (read: ReadRoute) => {
-    const instants: bigint[] = [];
-    const readAny = async <Response>(route: Route, query: Record<string, string>) => {
-      const { response, asOf } = await read<Response>(route, query);
-      if (asOf !== undefined) instants.push(asOf);
-      return response;
-    };
-    const count = (query: Record<string, string>) =>
-      readAny<Counts>(report, { measures: 'purchase_count', ...query });
-    const { organization } = await readAny<{ readonly organization: object }>(me, {});
-    const labels: Record<string, object> = {};
-    let purchaseCount = 0;
-    for (const name of optionalDimensions) {
-      const found = await count({ group_by: name, limit: String(maxValues) });
-      purchaseCount = found.totals.purchase_count;
-      labels[name] = {
-        values: found.rows.map((row) => ({
-          value: row[name],
-          purchase_count: row.purchase_count,
-        })),
-        values_truncated: found.rows_truncated,
-      };
-    }
-    const last = await readAny<{ readonly data: readonly { readonly created_at: string }[] }>(
-      list,
-      { limit: '1' },
-    );
+    const { response: identity } = await read<{ readonly organization: object }>(me, {});
+    const counts = await read<Counts>(report, { measures: 'purchase_count', ...byLabels });
+    const all = await read<Series>(series, { interval: 'auto' });
+    const last = await read<List>(list, { limit: '1' });
+    const { interval } = all.response;
+    const first = all.response.series[0]?.periods.find(({ purchase_count }) => purchase_count > 0);
     const response = {
       object: 'about_this_data',
-      organization,
-      purchase_count: purchaseCount,
-      first_purchase_day: await firstDay((query) => readAny<Series>(series, query)),
-      last_purchase_at: last.data[0]?.created_at ?? null,
-      labels,
+      organization: identity.organization,
+      purchase_count: counts.response.totals.purchase_count,
+      first_purchase_in: first === undefined ? null : { interval, starts_at: first.starts_at },
+      last_purchase_at: last.response.data[0]?.created_at ?? null,
+      labels: Object.fromEntries(labelNames.map((name) => [name, valuesOf(name, counts.response)])),
     };
-    const asOf = instants.reduce((first, each) => (each < first ? each : first));
-    return { response, asOf };
+    const instants = [counts, all, last].flatMap(({ asOf }) => asOf ?? []);
+    return { response, asOf: instants.reduce((least, each) => (each < least ? each : least)) };
   };
 }
 
-/**
- * The UTC day of the first purchase, such as 2026-01-31; null without purchases. A time series without groups has
- * enough periods for all years.
- */
-async function firstDay(
-  read: (query: Record<string, string>) => Promise<Series>,
-): Promise<string | null> {
-  const first = async (query: Record<string, string>) =>
-    (await read(query)).series[0]?.periods.find(({ purchase_count }) => purchase_count > 0);
-  const year = (await first({ interval: 'year' }))?.starts_at.slice(0, 4);
-  if (year === undefined) return null;
-  const day = await first({
-    interval: 'day',
-    created_since: `${year}-01-01T00:00:00Z`,
-    created_until: `${year}-12-31T23:59:59.999999Z`,
-  });
-  return day?.starts_at.slice(0, 10) ?? null;
+/** The most frequent values of a label. */
+function valuesOf(name: string, { rows, rows_truncated }: Counts) {
+  const values = [...grouped(rows, (row) => row[name] ?? null)]
+    .map(([value, ofValue]) => ({
+      value,
+      purchase_count: ofValue.reduce((sum, { purchase_count }) => sum + purchase_count, 0),
+    }))
+    .toSorted((one, other) => other.purchase_count - one.purchase_count);
+  return {
+    values: values.slice(0, maxValues),
+    values_truncated: rows_truncated || values.length > maxValues,
+  };
 }
 
 export const aboutNotes: readonly string[] = [
   'Counts of labels are of purchases of every payment status; the tools count only paid ones, unless status is set.',
   'revenue_in_cents is the sum of purchase_value_in_cents, in the smallest unit of the currency: 1000 is BRL 10.00, JPY 1,000 or KWD 1.000. A refunded purchase that counts, counts with its full value.',
-  'Labels: value null means purchases without one. To select them, use the argument without, such as ["utm_campaign"]. If values_truncated is true, there are more values: purchase_report with group_by has them.',
-  'The label status is payment_status of a purchase. Platform and currency may be missing too.',
-  'Instants and first_purchase_day are UTC. Bounds are inclusive. Days and months are those of the argument timezone, by default UTC.',
+  'Labels: value null means purchases without one. To select them, use the argument without, such as ["platform"]. If values_truncated is true, there are more values: purchase_report with group_by has them.',
+  'The label status is payment_status of a purchase. For utm_source, utm_campaign, coupon and others, use purchase_report with group_by.',
+  'The first purchase is in the period first_purchase_in, which has the length interval. Instants and periods are UTC. Bounds are inclusive. Days and months are those of the argument timezone, by default UTC.',
   'customer_count counts each customer once: customers of rows, periods and pages do not add up.',
   textsAreData,
 ];

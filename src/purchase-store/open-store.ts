@@ -75,7 +75,7 @@ export type PendingBatches = {
 };
 
 /**
- * An organization's base and log, opened for reading. The delta shows the log up to `position`.
+ * An organization's base and log, opened for reading. The delta shows the first `bytes` of the log.
  * Methods throw DamagedLogError if the log is damaged.
  */
 export type OpenStore<Content, Files extends NamedFiles = Current> = {
@@ -95,7 +95,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
    */
   findPending(published: number, logEnd?: number): PendingBatches | null;
   /**
-   * The purchases that changed between two positions of the log, at ends of published batches; null if they
+   * The purchases that changed between two ends of published batches; null if they
    * take more than `maxBytes`. Decoding 512 KiB blocks the event loop for 10 ms.
    */
   changesBetween(from: number, to: number, maxBytes: number): readonly ChangedPurchase[] | null;
@@ -110,7 +110,7 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
 
 /** A part of a log from its beginning. */
 export type LogPart = {
-  readonly position: number;
+  readonly bytes: number;
   readonly lines: number;
   readonly records: number;
 };
@@ -139,14 +139,14 @@ export async function openStore<Content, Files extends NamedFiles>(
     descriptor = openSync(join(directory, current.log), 'r');
     const part = await publishedPart(descriptor, published, logEnd);
     const log = descriptor;
-    const read = (from: number) => readRange(log, from, part.position);
+    const read = (from: number) => readRange(log, from, part.bytes);
     const isShown = (saved: SavedDelta) =>
       saved.lines >= shortcuts.minSavedLines &&
-      saved.position <= part.position &&
+      saved.position <= part.bytes &&
       saved.checksum === checksumBefore(log, 0, saved.position);
     const load: ReplayedPart['load'] = (...target) =>
       loadSavedDelta(...target, directory, current, isShown);
-    const { lines, position: bytes } = part;
+    const { lines, bytes } = part;
     const replayed = { path: pathOf(log), lines, bytes, read, load };
     const created = await createDelta(connection, catalogs, replayed, current.asOf, shortcuts);
     return createStore(directory, current, base, descriptor, created, part);
@@ -171,20 +171,20 @@ async function publishedPart(
   logEnd: number,
 ): Promise<LogPart> {
   const { size } = fstatSync(descriptor);
-  let part: LogPart = { position: 0, lines: 0, records: 0 };
+  let part: LogPart = { bytes: 0, lines: 0, records: 0 };
   let pausedAt = 0;
   for (const { end, records, totalRecords } of scanLog(descriptor, 0, size, published)) {
-    part = { position: end, lines: part.lines + records + linesPerBatch, records: totalRecords };
+    part = { bytes: end, lines: part.lines + records + linesPerBatch, records: totalRecords };
     if (end - pausedAt < bytesAtOnce) continue;
     pausedAt = end;
     await setImmediate();
   }
-  requireEnd(part.position, logEnd);
+  requireEnd(part.bytes, logEnd);
   return part;
 }
 
-function requireEnd(position: number, logEnd: number): void {
-  if (position < logEnd) throw new DamagedLogError(`it ends before ${logEnd}`);
+function requireEnd(bytes: number, logEnd: number): void {
+  if (bytes < logEnd) throw new DamagedLogError(`it ends before ${logEnd}`);
 }
 
 function createStore<Content, Files extends NamedFiles>(
@@ -206,16 +206,17 @@ function createStore<Content, Files extends NamedFiles>(
 
     async save(connection) {
       const { base, log } = current;
-      const checksum = checksumBefore(descriptor, 0, part.position);
-      const saved = { layoutVersion, base, log, ...part, checksum };
+      const checksum = checksumBefore(descriptor, 0, part.bytes);
+      const { bytes: position, ...counts } = part;
+      const saved = { layoutVersion, base, log, ...counts, position, checksum };
       await writeSavedDelta(connection, delta.catalogs.delta, directory, saved);
     },
 
-    findPending(published, logEnd = part.position) {
+    findPending(published, logEnd = part.bytes) {
       const { size } = fstatSync(descriptor);
-      if (size < part.position) throw new DamagedLogError('it has become shorter');
-      let pending = { end: part.position, records: 0, lines: 0 };
-      for (const { end, records } of scanLog(descriptor, part.position, size, published)) {
+      if (size < part.bytes) throw new DamagedLogError('it has become shorter');
+      let pending = { end: part.bytes, records: 0, lines: 0 };
+      for (const { end, records } of scanLog(descriptor, part.bytes, size, published)) {
         const lines = pending.lines + records + linesPerBatch;
         pending = { end, records: pending.records + records, lines };
       }
@@ -233,13 +234,13 @@ function createStore<Content, Files extends NamedFiles>(
     },
 
     async apply(connection, { end, records, lines }, beforeCommit) {
-      const { position, lines: shownLines } = part;
+      const { bytes, lines: shownLines } = part;
       const next = {
-        ...{ path: pathOf(descriptor), shownLines, lines, bytes: end - position },
-        read: () => readRange(descriptor, position, end),
+        ...{ path: pathOf(descriptor), shownLines, lines, bytes: end - bytes },
+        read: () => readRange(descriptor, bytes, end),
       };
       const applied = await applyLines(connection, delta, next, beforeCommit);
-      part = { position: end, lines: part.lines + lines, records: part.records + records };
+      part = { bytes: end, lines: part.lines + lines, records: part.records + records };
       return applied;
     },
 

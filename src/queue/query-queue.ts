@@ -1,4 +1,3 @@
-import { organizationSlots } from '../domain/organization-slots.ts';
 import { QueryTimeoutError, QueueFullError } from '../domain/purchase-engine.ts';
 import { createTurnQueue, type TurnQueue } from './turn-queue.ts';
 
@@ -123,3 +122,6 @@ export function createQueryQueue(options: QueryQueueOptions): QueryQueue {
     },
   };
 }
+
+/** The slots of `total` that one organization may occupy. If there are two or more, it leaves one to others. */
+export const organizationSlots = (total: number): number => Math.max(1, total - 1);

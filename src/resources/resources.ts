@@ -1,12 +1,8 @@
 import type { ResourceRoutes } from '../http/route.ts';
-import { emailCampaigns } from './campaigns/email-campaigns.ts';
-import { flows } from './campaigns/flows.ts';
-import { templateCampaigns } from './campaigns/template-campaigns.ts';
-import { attributes } from './customers/attributes.ts';
 import { customers } from './customers/customers.ts';
 import { segments } from './customers/segments.ts';
-import { tags } from './customers/tags.ts';
 import { identity } from './identity.ts';
+import { plainRecords } from './plain-records.ts';
 import { purchaseChanges } from './purchases/purchase-changes.ts';
 import { purchaseCohorts } from './purchases/purchase-cohorts.ts';
 import { purchaseExport } from './purchases/purchase-export.ts';
@@ -30,9 +26,5 @@ export const resources: readonly ResourceRoutes[] = [
   purchaseCohorts,
   purchaseExport,
   purchaseChanges,
-  tags,
-  attributes,
-  flows,
-  emailCampaigns,
-  templateCampaigns,
+  plainRecords,
 ];

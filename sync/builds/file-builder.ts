@@ -105,17 +105,17 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const copied = { organization, base: current.base, log, purchases: current.purchases };
       try {
         const path = join(directoryOf(organization), current.log);
-        let position = 0;
+        let copiedBytes = 0;
         for (const batch of publishedBatches(path, tick)) {
           log.append(batch);
-          position = batch.end;
+          copiedBytes = batch.end;
         }
-        if (position !== published.end.position) throw new DamagedLogError('it lacks batches');
+        if (copiedBytes !== published.end.bytes) throw new DamagedLogError('it lacks batches');
         const since = await appendChanges(database, organization, { log, gap }, build);
         gap.until = since;
         const merged = await mergeIntoBase(
           mergeOptions(organization, build),
-          { ...current, log: log.name, logBytes: log.end().position },
+          { ...current, log: log.name, logBytes: log.end().bytes },
           visibleAtOnce,
         );
         log.remove();
@@ -181,7 +181,7 @@ async function appendChanges(
       signal.throwIfAborted();
       gap.append(records);
       log.append(records);
-      if (log.end().position > maxLogBytes) throw new TooManyBytesError(id);
+      if (log.end().bytes > maxLogBytes) throw new TooManyBytesError(id);
     }
   });
   return watermark;

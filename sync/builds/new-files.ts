@@ -59,7 +59,7 @@ export async function publishFiles(
     before.isDamaged !== true &&
     gap.isComplete;
   const files = {
-    ...{ base, log: log.name, logBytes: end.position, purchases },
+    ...{ base, log: log.name, logBytes: end.bytes, purchases },
     replacedLogs: isContinued ? replacedLogs(before, gap.log) : [],
   };
   const current = currentOf(source, files, tick, watermark);

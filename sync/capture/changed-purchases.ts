@@ -5,8 +5,6 @@ import { maxPurchaseLineBytes } from '../../src/domain/purchase.ts';
 import { unseenEntries } from '../../src/postgres/capture/unseen-entries.ts';
 import { purchaseExpressions } from '../../src/postgres/lists/purchase-select-list.ts';
 import { OversizedRowError } from '../describe-failure.ts';
-import { isUpsert, type Records } from './log-records.ts';
-import { setLocal } from './transaction-settings.ts';
 
 /** SQL of a table: the changes that the snapshot `since` does not see. */
 export const changesSince = (since: string): Sql => unseenChanges(sql`${since}::pg_snapshot`);
@@ -142,4 +140,25 @@ function withoutAbsent(line: Buffer): Buffer {
   if (isUpsert(line)) return line;
   const end = line.indexOf(tab, 2);
   return Buffer.concat([line.subarray(0, end), Buffer.from('\n')]);
+}
+
+/** Records of one organization, as lines of its log (src/purchase-store/format/log.ts). */
+export type Records = { readonly lines: Buffer; readonly records: number };
+
+export const noRecords: Records = { lines: Buffer.alloc(0), records: 0 };
+
+const [upsert] = Buffer.from('u');
+
+/** Whether a line has the columns of a purchase. The line of a deleted purchase has its id only. */
+export const isUpsert = (line: Buffer): boolean => line[0] === upsert;
+
+/** Sets settings `sync.…` of the transaction: values for COPY, which takes no parameters. */
+export async function setLocal(
+  connection: pg.ClientBase,
+  settings: Readonly<Record<string, string>>,
+): Promise<void> {
+  const names = Object.keys(settings).map((name) => `sync.${name}`);
+  await connection.query(sql`
+    select set_config(name, value, true)
+    from unnest(${names}::text[], ${Object.values(settings)}::text[]) as setting (name, value)`);
 }

@@ -4,7 +4,7 @@ import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { linesById } from '../../src/purchase-store/format/log.ts';
-import { isUpsert } from '../capture/log-records.ts';
+import { isUpsert } from '../capture/changed-purchases.ts';
 import { insertRows } from './insert.ts';
 
 /** A batch of changes that nothing published names yet. */

@@ -13,9 +13,9 @@ import {
 } from '../../src/postgres/connection/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/lists/purchase-select-list.ts';
 import type { BuildOptions } from '../builds/builder.ts';
+import { setLocal } from '../capture/changed-purchases.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
-import { setLocal } from '../capture/transaction-settings.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { insertRows } from './insert.ts';
 import { describeLoad, type LoadDescription } from './merge-load.ts';

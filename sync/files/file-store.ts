@@ -79,7 +79,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
   const logEndsSince = (tick: number): LogEnds => {
     const ends: Record<string, number> = {};
     for (const [id, { end, endTick }] of logs) {
-      if (endTick > tick) ends[String(id)] = end.position;
+      if (endTick > tick) ends[String(id)] = end.bytes;
     }
     return ends;
   };
@@ -106,11 +106,11 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       if (current === null) return;
       const logEnd =
         before?.current.log === current.log && before.endTick <= published
-          ? before.end.position
+          ? before.end.bytes
           : publishedOf(id, current, newestTick(started, id)).logEnd;
       const endTick = published + 1;
       // Readers may have damaged files open, so the watermark and the end of these files stay known.
-      const damaged = { position: logEnd, totalRecords: 0 };
+      const damaged = { bytes: logEnd, totalRecords: 0 };
       logs.set(id, { current, end: damaged, endTick, isDamaged: true });
       logs.set(id, {
         current,

@@ -17,7 +17,7 @@ import {
   recoverLog,
   scanLog,
 } from '../../src/purchase-store/format/log.ts';
-import type { Records } from '../capture/log-records.ts';
+import type { Records } from '../capture/changed-purchases.ts';
 import { DamagedFilesError } from '../describe-failure.ts';
 
 /** The tick of batches that are visible as soon as CURRENT names their log. */
@@ -53,7 +53,7 @@ export function createLogFile(directory: string): NewLog {
   };
 }
 
-/** The batches of ticks up to `published` after the position `from`. `end` is the position after each. */
+/** The batches of ticks up to `published` after the first `from` bytes. `end` is the end of each. */
 export function* publishedBatches(
   path: string,
   published: number,
@@ -73,12 +73,12 @@ export function* publishedBatches(
 /** The changes in a log since the last load or compaction. */
 export function changesIn({ current, end, savedRecords = 0 }: Omit<PublishedLog, 'endTick'>) {
   const { base, purchases, logBytes } = current;
-  const { position, totalRecords } = end;
+  const { bytes, totalRecords } = end;
   // Without a base, the log begins with the purchases themselves.
   const before = base === null ? { records: purchases, bytes: logBytes } : nothingBefore;
   return {
     changes: Math.max(0, totalRecords - before.records),
-    changeBytes: Math.max(0, position - before.bytes),
+    changeBytes: Math.max(0, bytes - before.bytes),
     unsavedChanges: Math.max(0, totalRecords - Math.max(before.records, savedRecords)),
   };
 }
@@ -146,8 +146,8 @@ export function replacedLogs({ current, end }: PublishedLog, gap: NewLog | null)
   const { log, logBytes: begin } = current;
   return [
     ...current.replacedLogs,
-    { log, begin, end: end.position, replacedAt },
-    ...(gap === null ? [] : [{ log: gap.name, begin: 0, end: gap.end().position, replacedAt }]),
+    { log, begin, end: end.bytes, replacedAt },
+    ...(gap === null ? [] : [{ log: gap.name, begin: 0, end: gap.end().bytes, replacedAt }]),
   ];
 }
 

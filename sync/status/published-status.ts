@@ -86,6 +86,6 @@ function readOne(directory: string, id: bigint, tick: TickFile | null): Publishe
     database: databaseOf(source),
     purchases,
     changes: changesIn({ current, end }).changes,
-    bytes: baseBytes + end.position,
+    bytes: baseBytes + end.bytes,
   };
 }

@@ -22,8 +22,7 @@ import {
   type ReadPublished,
   readPublishedFiles,
 } from './published-status.ts';
-import { readWorkerState } from './worker-state.ts';
-import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
+import { readWorkerState, readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 
 export type OrganizationStatus = {
   readonly organization: string;

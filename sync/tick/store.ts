@@ -1,5 +1,5 @@
 import type { Tick } from '../../src/purchase-store/ticks/published-tick.ts';
-import type { Records } from '../capture/log-records.ts';
+import type { Records } from '../capture/changed-purchases.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 
 /** What a store has published of an organization. */

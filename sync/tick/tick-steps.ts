@@ -1,6 +1,5 @@
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
-import { streamChanges } from '../capture/changed-purchases.ts';
-import { noRecords, type Records } from '../capture/log-records.ts';
+import { noRecords, type Records, streamChanges } from '../capture/changed-purchases.ts';
 import { type Watermark, watermarkFor } from '../capture/watermark.ts';
 import { isFileDamage } from '../describe-failure.ts';
 import {

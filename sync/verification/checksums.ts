@@ -133,12 +133,8 @@ const unchangedIn = (range: PurchaseRange, { organizationId }: UnchangedPurchase
   where organization_id = ${organizationId} and ${inPostgres(range)}
     and not exists (select from changed where changed.id = purchases.id)`;
 
-/** Selects the position of the last of the first `rows` purchases of a range; no row if there are fewer. */
-export const positionInPostgres = (
-  range: PurchaseRange,
-  organizationId: bigint,
-  rows: number,
-): Sql =>
+/** Selects the place of the last of the first `rows` purchases of a range; no row if there are fewer. */
+export const placeInPostgres = (range: PurchaseRange, organizationId: bigint, rows: number): Sql =>
   sql`
     select ${raw(microsecondsOf('created_at'))} as "createdAt", id
     from purchases

@@ -73,7 +73,7 @@ export async function openPublishedFiles(
       const { source, fingerprint } = current;
       try {
         const store = await open(published);
-        const name = `${current.log} ${store.part().position}`;
+        const name = `${current.log} ${store.part().bytes}`;
         const generation = { ...watermark, fingerprint, database: databaseOf(source), name };
         return contentOf(connection, store, generation, directory);
       } catch (error) {

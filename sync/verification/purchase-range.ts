@@ -1,12 +1,12 @@
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../src/domain/instant.ts';
-import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
+import type { PurchasePlace } from '../../src/domain/purchase-query.ts';
 
 /** Consecutive purchases. `after` is exclusive, `until` inclusive; null: no bound. */
 export type PurchaseRange = {
-  readonly after: PurchasePosition | null;
-  readonly until: PurchasePosition | null;
+  readonly after: PurchasePlace | null;
+  readonly until: PurchasePlace | null;
 };
 
 /**

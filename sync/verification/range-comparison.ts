@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
+import type { PurchasePlace } from '../../src/domain/purchase-query.ts';
 import { type Database, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { whyMissingIn } from '../capture/missing-changes.ts';
 import { stream } from '../capture/row-stream.ts';
@@ -8,7 +8,7 @@ import { takeSnapshot } from '../capture/snapshot.ts';
 import {
   changedSince,
   checksumInPostgres,
-  positionInPostgres,
+  placeInPostgres,
   rowHashesInPostgres,
   type UnchangedPurchases,
 } from './checksums.ts';
@@ -41,17 +41,17 @@ export type ComparedRange = {
   readonly startedAt: number;
 };
 
-/** Compares the checksums of the first `rows` purchases after a position. */
+/** Compares the checksums of the first `rows` purchases after a place. */
 export async function compareRange(
   options: ComparisonOptions,
-  after: PurchasePosition | null,
+  after: PurchasePlace | null,
   rows: number,
 ): Promise<ComparedRange> {
   const { content, result, startedAt } = await readUnchanged(
     options,
     async (connection, unchanged) => {
-      const next = await connection.query<PurchasePosition>(
-        positionInPostgres({ after, until: null }, options.organizationId, rows),
+      const next = await connection.query<PurchasePlace>(
+        placeInPostgres({ after, until: null }, options.organizationId, rows),
       );
       const range = { after, until: next.rows[0] ?? null };
       const sums = await connection.query<Record<'count' | 'changed', bigint> & { sum: string }>(

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
-import type { PurchasePosition } from '../../src/domain/purchase-query.ts';
+import type { PurchasePlace } from '../../src/domain/purchase-query.ts';
 import type { Connection, Database } from '../../src/postgres/connection/pool.ts';
 import { describeFailure } from '../describe-failure.ts';
 import {
@@ -99,7 +99,7 @@ async function compareInParts(
   found: Findings,
 ): Promise<void> {
   const { signal, pauseFactor = 0, rangeRows = 50_000 } = options;
-  let after: PurchasePosition | null = null;
+  let after: PurchasePlace | null = null;
   let content: PublishedContent;
   do {
     signal.throwIfAborted();

@@ -6,7 +6,7 @@ import { describeFailure } from '../describe-failure.ts';
 import type { Stage } from '../metrics/metrics.ts';
 import { type Organization, type Organizations, reportOf } from '../organization.ts';
 import type { OrganizationReport } from '../organization-report.ts';
-import { type WorkerFailure, writeWorkerState } from '../status/worker-state.ts';
+import { type WorkerFailure, writeWorkerState } from '../status/worker-status.ts';
 
 const writeIntervalMs = 200;
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import sql from 'sql-template-tag';
 import { describe, expect, vi } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { type ClickHouseOptions, openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { table } from '../../src/engines/clickhouse/schema.ts';
@@ -143,7 +143,7 @@ describe('the API over ClickHouse', () => {
     const engine = createTestClickHouseEngine({ ...server.options, url: tcpProxy.url });
     const discarded = tcpProxy.discarded();
     const leave = new AbortController();
-    const query = purchaseStats(
+    const query = readPurchaseStats(
       engine,
       shop.organizationId,
       { filters: {}, groupLimit: 1 },

@@ -5,7 +5,7 @@ import { describe, expect } from 'vitest';
 import { table } from '../../src/engines/clickhouse/schema.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { areEqual } from '../support/published.ts';
 import { follow } from '../support/sync.ts';

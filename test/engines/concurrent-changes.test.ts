@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { ExportSource, PurchaseSums } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
-import { purchaseStats, purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats, readPurchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import { test } from '../support/fixtures.ts';
 import { writeKeepingTotals } from '../support/keeping-totals.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
@@ -14,7 +14,10 @@ import { addACent } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
 
 const it = test.extend('revenueOf', ({ engine, organizationId }) => async () => {
-  const { result } = await purchaseStats(engine, organizationId, { filters: {}, groupLimit: 1 });
+  const { result } = await readPurchaseStats(engine, organizationId, {
+    filters: {},
+    groupLimit: 1,
+  });
   return result.revenueInCents;
 });
 
@@ -62,15 +65,15 @@ it('each query shows the totals that all transactions keep, while they are publi
     };
     const grouped = { filters, groupBy: 'utm_source', groupLimit: 1_000 } as const;
     return async () => {
-      const stats = await purchaseStats(engine, id, grouped);
+      const stats = await readPurchaseStats(engine, id, grouped);
       expectOrdered(stats.asOf);
       expect(stats.result).toMatchObject(totals);
       expect(sumOf(stats.result.groups)).toEqual(sums);
-      const series = await purchaseTimeSeries(engine, id, { ...grouped, interval: 'month' });
+      const series = await readPurchaseTimeSeries(engine, id, { ...grouped, interval: 'month' });
       expectOrdered(series.asOf);
       expect(series.result).toMatchObject(totals);
       expect(sumOf(series.result.series.flatMap(({ periods }) => periods))).toEqual(sums);
-      const periods = await purchaseTimeSeries(engine, id, {
+      const periods = await readPurchaseTimeSeries(engine, id, {
         filters,
         groupLimit: 1,
         interval: 'month',

@@ -11,7 +11,7 @@ import {
   type PurchaseReportQuery,
   reportMeasures,
 } from '../../src/domain/purchase-report.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { test as it } from '../support/fixtures.ts';
 import { describeEngines, hasClickHouse, storeIn } from './store.ts';
 
@@ -37,7 +37,7 @@ describeEngines('the engine %s', (name) => {
       { purchase_value_in_cents: -1 },
     ]);
     const query = { filters: {}, groupLimit: 10 };
-    expect((await purchaseStats(store.engine, organization, query)).result).toMatchObject({
+    expect((await readPurchaseStats(store.engine, organization, query)).result).toMatchObject({
       purchaseCount: 4n,
       customerCount: 2n,
       revenueInCents: 3n * 2n ** 62n - 1n,

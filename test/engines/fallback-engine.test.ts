@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
@@ -35,7 +35,7 @@ const it = test
   })
   .extend('stats', ({ purchases, shop }) => async () => {
     const query = { filters: {}, groupLimit: 1 };
-    const { result, asOf } = await purchaseStats(purchases, shop.organizationId, query);
+    const { result, asOf } = await readPurchaseStats(purchases, shop.organizationId, query);
     return { count: result.purchaseCount, asOf };
   })
   /** Statistics from Postgres, which show a purchase more than the files. The files are available again. */
@@ -106,7 +106,7 @@ it('a query runs in Postgres if the DuckDB file disappears before it', async ({
   };
   const engine = createFallbackEngine(withoutFile, createPostgresEngine(database.pool));
   onTestFinished(() => engine.close());
-  const { result } = await purchaseStats(engine, shop.organizationId, {
+  const { result } = await readPurchaseStats(engine, shop.organizationId, {
     filters: {},
     groupLimit: 1,
   });

@@ -41,10 +41,10 @@ function createStore(rows: readonly PurchaseRow[]) {
     return { purchases: older.slice(0, limit), hasMore: older.length > limit };
   };
   const lastOf = () => listOf({})[0]?.created_at ?? 0n;
-  const at = (position = log.length): CachedLists =>
+  const at = (logBytes = log.length): CachedLists =>
     cache.of({
       catalog: 'delta_1',
-      position,
+      logBytes,
       changesBetween(from, to) {
         if (to - from > maxChanges) return null;
         return [...new Map(log.slice(from, to).map((change) => [change.id, change])).values()];

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { purchaseStats, purchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats, readPurchaseTimeSeries } from '../../src/domain/purchase-stats.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { test as it } from '../support/fixtures.ts';
 import { untilShown } from '../support/published.ts';
@@ -45,12 +45,12 @@ it('statistics of thousands of currencies, payment statuses and customers are th
       for (const paymentStatuses of [undefined, ['paid'], ['paid', 'refunded']] as const) {
         for (const groupBy of [undefined, 'currency', 'status'] as const) {
           const query = { filters: { paymentStatuses }, groupBy, groupLimit: 50 };
-          const { result } = await purchaseStats(engine, organization, query);
-          const expected = await purchaseStats(postgres, organization, query);
+          const { result } = await readPurchaseStats(engine, organization, query);
+          const expected = await readPurchaseStats(postgres, organization, query);
           expect(result, `${name}: ${JSON.stringify(query)}`).toEqual(expected.result);
           const series = { ...query, interval: 'week' as const };
-          expect((await purchaseTimeSeries(engine, organization, series)).result).toEqual(
-            (await purchaseTimeSeries(postgres, organization, series)).result,
+          expect((await readPurchaseTimeSeries(engine, organization, series)).result).toEqual(
+            (await readPurchaseTimeSeries(postgres, organization, series)).result,
           );
         }
       }

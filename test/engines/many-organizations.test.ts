@@ -3,13 +3,13 @@ import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { replaceFile } from '../../src/process/replace-file.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { quarterHourSql } from '../../src/purchase-store/format/quarter-hours.ts';
-import { noRecords } from '../../sync/capture/log-records.ts';
+import { noRecords } from '../../sync/capture/changed-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import { purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
@@ -68,7 +68,10 @@ const it = test
   /** Counts purchases with a filter, which requires a scan. */
   .extend('count', ({ boundedEngine }) => async (organization: bigint) => {
     const filters = { minValueInCents: 1n };
-    const { result } = await purchaseStats(boundedEngine, organization, { filters, groupLimit: 1 });
+    const { result } = await readPurchaseStats(boundedEngine, organization, {
+      filters,
+      groupLimit: 1,
+    });
     return result.purchaseCount;
   });
 

@@ -33,7 +33,7 @@ const it = test.extend('served', async ({ newDirectory }, { onCleanup }) => {
     /** Publishes a purchase with the number of the tick. */
     async publish(tick: number) {
       if (tick > 1) log.append(bought(BigInt(tick)), tick);
-      publishTestTick(newDirectory, tick, { logEnds: { [String(shop)]: log.end().position } });
+      publishTestTick(newDirectory, tick, { logEnds: { [String(shop)]: log.end().bytes } });
       while ((await organizations.version(shop, null))?.asOf !== BigInt(tick)) await sleep(5);
     },
     /** A query whose transaction begins after `end`. No change is committed meanwhile. */

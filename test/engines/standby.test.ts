@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createPool, type Database } from '../../src/postgres/connection/pool.ts';
@@ -55,7 +55,7 @@ describe('a standby', () => {
 
       const { pool } = await startPostgres();
       const engine = createPostgresEngine(pool);
-      const stats = await purchaseStats(engine, organization, { filters: {}, groupLimit: 1 });
+      const stats = await readPurchaseStats(engine, organization, { filters: {}, groupLimit: 1 });
       expect(stats.result.purchaseCount).toBe(3n);
       expect(stats.asOf).toBeLessThanOrEqual(stoppedAt);
       // The time of a checkpoint has no fractions of a second.

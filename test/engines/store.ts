@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, inject } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/format/current.ts';
@@ -154,7 +154,7 @@ export function storeIn(name: EngineName): Store {
       await negateHalf();
       await once(organization);
       if (name.endsWith('opened before they change')) {
-        await purchaseStats(engine, organization, { filters: {}, groupLimit: 1 });
+        await readPurchaseStats(engine, organization, { filters: {}, groupLimit: 1 });
       }
       await negateHalf();
       await database.pool.query('delete from purchases where id = $1', [superseded]);

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { zoneOffsets } from '../../src/domain/time-zone.ts';
 import { createInstance, withDuckDBConnection } from '../../src/duckdb/connection.ts';
 import { createPeriodTables } from '../../src/engines/duckdb/calendar/period-tables.ts';
@@ -96,7 +96,7 @@ describe('a day in a time zone', () => {
   ) => {
     const zone = timeZone === 'UTC' ? {} : { timeZone };
     const query = { filters, groupBy: 'day', groupLimit: 1_000_000, ...zone } as const;
-    const { result } = await purchaseStats(engine, organization, query);
+    const { result } = await readPurchaseStats(engine, organization, query);
     return Object.fromEntries(result.groups.map(({ key, purchaseCount }) => [key, purchaseCount]));
   };
   const countBy = (days: readonly string[]) => {

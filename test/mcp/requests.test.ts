@@ -80,24 +80,44 @@ describe('the key of a request to /mcp', () => {
 });
 
 describe('the rate limit', () => {
-  it('counts each message once, also if a tool calls many routes', async ({ startApi, shop }) => {
-    const limited = await startApi({ rateLimitPerMinute: 2 });
+  it('counts each message once, also if a tool asks for three results of purchases', async ({
+    startApi,
+    otherShop,
+    worker,
+  }) => {
+    await worker.once([otherShop.organizationId]);
+    let results = 0;
+    const ignore = () => {};
+    const observer = {
+      ...{ responded: ignore, limited: ignore, keyFailed: ignore },
+      ...{ exportStarted: ignore, exportSent: ignore, exportEnded: ignore },
+      cacheRead: () => {
+        results += 1;
+      },
+    };
+    const limited = await startApi({ rateLimitPerMinute: 2, observer });
     const send = (payload: string) =>
       limited.app.inject({
         method: 'POST',
         url: '/mcp',
         payload,
-        headers: { authorization: `Bearer ${shop.secret}`, 'content-type': 'application/json' },
+        headers: {
+          authorization: `Bearer ${otherShop.secret}`,
+          'content-type': 'application/json',
+        },
       });
     const first = await send(callOf('about_this_data'));
     expect(first.statusCode).toBe(200);
+    expect(results).toBe(3);
     expect(first.headers).toMatchObject({
       'x-ratelimit-limit': '2',
       'x-ratelimit-remaining': '1',
       'cache-control': 'private, no-cache',
       'request-id': expect.stringMatching(/^req_/),
     });
-    expect((await limited.get('/v1/me', shop.secret)).headers['x-ratelimit-remaining']).toBe('0');
+    expect((await limited.get('/v1/me', otherShop.secret)).headers['x-ratelimit-remaining']).toBe(
+      '0',
+    );
     expectRefusal(await send(callOf('list_segments')), 'rate_limited');
   });
 });

@@ -137,7 +137,7 @@ describe.each(modes)('a client that connects by %s', (mode) => {
       object: 'about_this_data',
       organization: { name: 'Mine shop' },
       purchase_count: 30,
-      first_purchase_day: '2026-01-01',
+      first_purchase_in: { interval: 'day', starts_at: '2026-01-01T00:00:00.000000Z' },
       last_purchase_at: '2026-01-30T00:00:00.000000Z',
       labels: {
         status: {
@@ -146,11 +146,15 @@ describe.each(modes)('a client that connects by %s', (mode) => {
         },
       },
     });
-    expect(Object.keys(result.structuredContent.labels)).toContain('utm_campaign');
+    expect(Object.keys(result.structuredContent.labels)).toEqual([
+      'status',
+      'platform',
+      'currency',
+    ]);
     const empty = await connect({ mode });
     expect((await empty.call('about_this_data')).structuredContent).toMatchObject({
       purchase_count: 0,
-      first_purchase_day: null,
+      first_purchase_in: null,
       last_purchase_at: null,
     });
   });
@@ -173,9 +177,10 @@ describe.each(modes)('a client that connects by %s', (mode) => {
 describe('a tool', () => {
   it.for<[string, string]>([
     ['1900-01-01T00:00:00Z', '1900-01-01'],
-    ['1899-12-31T23:59:59.999999Z', '1899-12-31'],
+    ['1899-12-31T23:59:59.999999Z', '1899-01-01'],
     ['0001-01-01T00:00:00Z', '0001-01-01'],
-    ['9999-12-31T23:59:59.999999Z', '2026-11-05'],
+    ['9999-12-31T23:59:59.999999Z', '2026-01-01'],
+    ['2026-11-05T11:59:59.999999Z', '2026-11-05'],
   ])(
     'is about any data, also with a purchase of %s',
     async ([created_at, first], { connect, database, worker }) => {
@@ -186,7 +191,10 @@ describe('a tool', () => {
         await addPurchase(database.pool, organizationId, { customer_id, created_at: at });
       }
       const agent = await connect({ secret });
-      const about = { purchase_count: 2, first_purchase_day: first };
+      const about = {
+        purchase_count: 2,
+        first_purchase_in: { starts_at: expect.stringMatching(`^${first}T`) },
+      };
       // From Postgres, and from published files.
       for (let round = 0; round < 2; round += 1) {
         const result = await agent.call('about_this_data');

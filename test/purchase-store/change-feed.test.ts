@@ -8,7 +8,7 @@ import {
 } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { NoChangeFeedError, UnknownPositionError } from '../../src/domain/purchase-changes.ts';
+import { NoChangeFeedError, UnknownFeedPositionError } from '../../src/domain/purchase-changes.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage/damage-reports.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { encodeBatch } from '../../src/purchase-store/format/log.ts';
@@ -53,8 +53,8 @@ test.for(['damaged', 'missing', 'shortened'] as const)(
     damages[damage](log.path);
     publishTestTick(newDirectory, 2, logEnds);
     const read = () => feed.read(shop, source, { after, limit: 10 }).catch((error) => error);
-    while (!((await read()) instanceof UnknownPositionError)) await sleep(5);
-    expect(await read()).toBeInstanceOf(UnknownPositionError);
+    while (!((await read()) instanceof UnknownFeedPositionError)) await sleep(5);
+    expect(await read()).toBeInstanceOf(UnknownFeedPositionError);
     const reading = feed.read(shop, source, { after: null, limit: 10 });
     await expect(reading).rejects.toBeInstanceOf(NoChangeFeedError);
     expect(errors).toHaveLength(1);

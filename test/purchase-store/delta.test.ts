@@ -10,7 +10,7 @@ import {
   purchaseColumns,
   purchaseFromRow,
 } from '../../src/domain/purchase.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createInstance, detach, queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { type Shortcuts, shortcutSettings } from '../../src/duckdb/shortcuts.ts';
 import type { DuckDBEngine } from '../../src/engines/duckdb/engine.ts';
@@ -20,7 +20,7 @@ import { savedDeltaOf } from '../../src/purchase-store/delta/saved-delta.ts';
 import { currentFile } from '../../src/purchase-store/format/current.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { saveDelta } from '../../sync/builds/compact/save-delta.ts';
-import { noRecords } from '../../sync/capture/log-records.ts';
+import { noRecords } from '../../sync/capture/changed-purchases.ts';
 import type { NewLog } from '../../sync/files/log-files.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
@@ -125,7 +125,7 @@ async function shownAt(engine: DuckDBEngine, organization: bigint, tick: number)
   await engine.waitUntilFresh(organization, BigInt(tick), AbortSignal.timeout(120_000));
   const { result: list } = await engine.list(organization, { filters: {}, limit: 100 });
   const query = { filters: {}, groupBy: 'utm_source', groupLimit: 100 } as const;
-  const { result: stats } = await purchaseStats(engine, organization, query);
+  const { result: stats } = await readPurchaseStats(engine, organization, query);
   const { purchaseCount, customerCount, revenueInCents } = stats;
   const groups = new Map(stats.groups.map(({ key, ...sums }) => [key, sums]));
   return { purchases: list.purchases, groups, purchaseCount, customerCount, revenueInCents };
@@ -229,7 +229,8 @@ describe('a saved delta', () => {
     .extend('revenue', ({ newDirectory, openEngine }) => async (tick = 3) => {
       publishTestTick(newDirectory, tick);
       const query = { filters: {}, groupLimit: 1 };
-      return (await purchaseStats(await openEngine(), organization, query)).result.revenueInCents;
+      return (await readPurchaseStats(await openEngine(), organization, query)).result
+        .revenueInCents;
     });
 
   its('is loaded, with the later batches of the log', async ({ saved: _, revenue }) => {

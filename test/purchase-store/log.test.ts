@@ -101,13 +101,13 @@ describe('the batches of a log', () => {
         for (const [index, { begin }] of shown.entries()) {
           expect(begin).toBe(shown[index - 1]?.end ?? 0);
         }
-        expect(end).toEqual({ position: statSync(path).size, totalRecords });
-        expect(scan(Number.POSITIVE_INFINITY).at(-1)?.end).toBe(end.position);
+        expect(end).toEqual({ bytes: statSync(path).size, totalRecords });
+        expect(scan(Number.POSITIVE_INFINITY).at(-1)?.end).toBe(end.bytes);
       }),
     );
   });
 
-  it('are read from a position within the log', ({ write, scan }) => {
+  it('are read from a place within the log', ({ write, scan }) => {
     write(three);
     const [first, ...others] = scan(6);
     expect(scan(6, first?.end)).toEqual(others);
@@ -149,7 +149,7 @@ describe('many records of a tick', () => {
     ([, lines], { path, write, scan }) => {
       const before = write([{ tick: 1, lines: [deleteLine(1n)] }]);
       const end = appendBatches(path, before, { tick: 2, ...recordsOf(lines) });
-      expect(scan(1).at(-1)?.end).toBe(before.position);
+      expect(scan(1).at(-1)?.end).toBe(before.bytes);
       const batches = scan(2).slice(1);
       expect(batches.length).toBeGreaterThan(2);
       for (const { tick, records, lines: content } of batches) {
@@ -159,11 +159,11 @@ describe('many records of a tick', () => {
       expect(batches.map((batch) => batch.lines).join('')).toBe(lines.join(''));
       expect(batches.reduce((sum, { records }) => sum + records, 0)).toBe(lines.length);
       expect(end).toEqual({
-        position: batches.at(-1)?.end,
+        bytes: batches.at(-1)?.end,
         totalRecords: batches.at(-1)?.totalRecords,
       });
       expect(recoverLog(path, 1, 0)).toEqual(before);
-      expect(statSync(path).size).toBe(before.position);
+      expect(statSync(path).size).toBe(before.bytes);
     },
   );
 });
@@ -194,11 +194,11 @@ describe('a log that ends with a batch or within one', () => {
           return;
         }
         expect(ticksOf(scan(published))).toEqual(ticksOf(shown));
-        const position = endOf(shown.length);
+        const bytes = endOf(shown.length);
         const totalRecords = shown.reduce((sum, { lines }) => sum + lines.length, 0);
-        const end = recoverLog(path, published, position);
-        expect(end).toEqual({ position, totalRecords });
-        expect(readFileSync(path)).toEqual(whole.subarray(0, position));
+        const end = recoverLog(path, published, bytes);
+        expect(end).toEqual({ bytes, totalRecords });
+        expect(readFileSync(path)).toEqual(whole.subarray(0, bytes));
         appendBatches(path, end, { tick: 31, ...recordsOf([deleteLine(9n)]) });
         expect(scan(31).at(-1)).toMatchObject({ tick: 31, totalRecords: totalRecords + 1 });
         expect(scan(31)).toHaveLength(shown.length + 1);
@@ -228,11 +228,11 @@ describe('a published batch with a flipped bit', () => {
   it('is damage in a long log', ({ path, write, scan }) => {
     const lines = Array.from({ length: 40_000 }, (_, index) => deleteLine(BigInt(index)));
     const batches = Array.from({ length: 40 }, (_, index) => ({ tick: index + 1, lines }));
-    const { position } = write(batches);
-    expect(position).toBeGreaterThan(8 * 2 ** 20);
+    const { bytes } = write(batches);
+    expect(bytes).toBeGreaterThan(8 * 2 ** 20);
     const content = readFileSync(path);
     fc.assert(
-      fc.property(fc.nat({ max: position - 1 }), fc.nat({ max: 7 }), (at, bit) => {
+      fc.property(fc.nat({ max: bytes - 1 }), fc.nat({ max: 7 }), (at, bit) => {
         const original = content[at] ?? 0;
         content[at] = original ^ (1 << bit);
         writeFileSync(path, content);
@@ -248,10 +248,10 @@ describe('a log to recover', () => {
   it('is damaged, and not changed, if it is too short', ({ path, write }) => {
     const whole = write(three);
     const content = readFileSync(path);
-    const end = { position: bytesOf(three.slice(0, 2)).length, totalRecords: 2 };
-    expect(() => recoverLog(path, 6, whole.position + 1)).toThrow(DamagedLogError);
+    const end = { bytes: bytesOf(three.slice(0, 2)).length, totalRecords: 2 };
+    expect(() => recoverLog(path, 6, whole.bytes + 1)).toThrow(DamagedLogError);
     // It is long enough only with a batch that is not published.
-    expect(() => recoverLog(path, 5, end.position + 1)).toThrow(DamagedLogError);
+    expect(() => recoverLog(path, 5, end.bytes + 1)).toThrow(DamagedLogError);
     expect(readFileSync(path)).toEqual(content);
   });
 });
@@ -260,9 +260,9 @@ describe('appending to a log', () => {
   it('is refused, and changes nothing, if the log has another length', ({ path, write }) => {
     const whole = write(three);
     const content = readFileSync(path);
-    for (const position of [0, whole.position - 1, whole.position + 1]) {
+    for (const bytes of [0, whole.bytes - 1, whole.bytes + 1]) {
       const append = () =>
-        appendBatches(path, { ...whole, position }, { tick: 7, ...recordsOf([deleteLine(1n)]) });
+        appendBatches(path, { ...whole, bytes }, { tick: 7, ...recordsOf([deleteLine(1n)]) });
       expect(append).toThrow(DamagedLogError);
       expect(readFileSync(path)).toEqual(content);
     }
@@ -275,7 +275,7 @@ describe('appending to a log', () => {
       const path = join(disk.path, 'log.tsv');
       const content = bytesOf(three);
       writeFileSync(path, content);
-      const end = { position: content.length, totalRecords: 3 };
+      const end = { bytes: content.length, totalRecords: 3 };
       const lines = recordsOf(Array.from({ length: 50_000 }, () => deleteLine(10n ** 17n)));
       await disk.fill(lines.lines.length / 2);
       expect(() => appendBatches(path, end, { tick: 7, ...lines })).toThrow('ENOSPC');

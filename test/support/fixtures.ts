@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test as base } from 'vitest';
 import type { CommandName } from '../../src/commands/commands.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import type { AppOptions } from '../../src/http/app.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { createTestApi, type TestApi } from './api.ts';
@@ -176,7 +176,7 @@ async function openUntilPublished(
     const engine = engines.get(folder) ?? (await createTestDuckDBEngine(folder));
     engines.set(folder, engine);
     const count = () =>
-      purchaseStats(engine, id, { filters: {}, groupLimit: 1 }).then(
+      readPurchaseStats(engine, id, { filters: {}, groupLimit: 1 }).then(
         ({ result }) => Number(result.purchaseCount),
         () => null,
       );

@@ -1,5 +1,5 @@
 import { type PurchaseRow, purchaseColumns } from '../../src/domain/purchase.ts';
-import type { Records } from '../../sync/capture/log-records.ts';
+import type { Records } from '../../sync/capture/changed-purchases.ts';
 
 const marks: Readonly<Record<string, string>> = {
   '\\': '\\\\',

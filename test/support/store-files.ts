@@ -12,9 +12,9 @@ import {
 import { createBaseLayout, layoutVersion } from '../../src/purchase-store/format/layout.ts';
 import { readBootId, type TickFile } from '../../src/purchase-store/ticks/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
-import type { Records } from '../../sync/capture/log-records.ts';
+import type { Records } from '../../sync/capture/changed-purchases.ts';
 import { createLogFile, type NewLog } from '../../sync/files/log-files.ts';
+import { createTickPublisher } from '../../sync/files/synced-ticks.ts';
 
 /** Creates the file of a base without purchases, and attaches it as `base`. */
 export async function attachEmptyBase(connection: DuckDBConnection, path: string): Promise<void> {
@@ -46,7 +46,7 @@ export function publishFiles(
     layoutVersion,
     base: null,
     log: log.name,
-    logBytes: log.end().position,
+    logBytes: log.end().bytes,
     replacedLogs: [],
     source: '/1',
     fingerprint: '',

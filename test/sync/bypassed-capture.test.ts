@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { captureSql } from '../../src/postgres/capture/capture.ts';
 import { withConnection } from '../../src/postgres/connection/pool.ts';
@@ -164,14 +164,14 @@ describe('a write that bypasses capture', () => {
       await database.pool.query(`begin; ${statements}; commit`);
       const query = { filters: {}, groupLimit: 1 };
       const postgres = createPostgresEngine(database.pool);
-      const { asOf: committed, result: expected } = await purchaseStats(
+      const { asOf: committed, result: expected } = await readPurchaseStats(
         postgres,
         organizationId,
         query,
       );
       // No result contradicts its instant.
       for (let asOf = 0n; asOf < committed; await sleep(30)) {
-        const found = await purchaseStats(engine, organizationId, query);
+        const found = await readPurchaseStats(engine, organizationId, query);
         expect(found.asOf).toBeGreaterThanOrEqual(asOf);
         asOf = found.asOf;
         if (asOf >= committed) expect(found.result).toEqual(expected);

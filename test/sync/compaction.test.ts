@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { UnknownCursorError } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
 import { areEqual, publishedPurchases, storedPurchases, untilShown } from '../support/published.ts';
@@ -108,8 +108,8 @@ describe('a compaction', { tags: ['slow'] }, () => {
       await untilServed();
       const query = { filters: {}, groupLimit: 1 };
       const postgres = createPostgresEngine(database.pool);
-      expect((await purchaseStats(engine, shop.organizationId, query)).result).toEqual(
-        (await purchaseStats(postgres, shop.organizationId, query)).result,
+      expect((await readPurchaseStats(engine, shop.organizationId, query)).result).toEqual(
+        (await readPurchaseStats(postgres, shop.organizationId, query)).result,
       );
     };
     const customer = await addCustomer(database.pool, shop.organizationId);

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { createFallbackEngine } from '../../src/engines/fallback-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { microsecondsOf } from '../../src/postgres/lists/instants.ts';
@@ -194,7 +194,7 @@ describe('published files that are damaged', () => {
     await forgeBitpackedColumn(published.basePath(), 'purchase_value_in_cents', spillDirectory);
     const { duckdb, getAll, exportAll, untilRebuilt } = await startReader();
     const statsOf = (organization: bigint) =>
-      purchaseStats(duckdb, organization, { filters: {}, groupLimit: 1 });
+      readPurchaseStats(duckdb, organization, { filters: {}, groupLimit: 1 });
     const { asOf } = await statsOf(other);
     await expect(statsOf(published.organization)).rejects.toMatchObject({
       name: 'NoGenerationError',
@@ -488,10 +488,12 @@ describe('an API that has a damaged log open', { tags: ['slow'] }, () => {
       /** Null if the engine cannot read the files. */
       const count = async () => {
         const query = { filters: {}, groupLimit: 1 };
-        const shown = await purchaseStats(engine, published.organization, query).catch((error) => {
-          if (error instanceof NoGenerationError) return null;
-          throw error;
-        });
+        const shown = await readPurchaseStats(engine, published.organization, query).catch(
+          (error) => {
+            if (error instanceof NoGenerationError) return null;
+            throw error;
+          },
+        );
         return shown && { purchases: Number(shown.result.purchaseCount), asOf: shown.asOf };
       };
       expect(await count()).toMatchObject({ purchases: 50 });

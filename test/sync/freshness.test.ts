@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { withConnection, withSnapshot } from '../../src/postgres/connection/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import {
@@ -10,10 +10,10 @@ import {
   ticksDirectory,
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
 import { pollChangeLog } from '../../sync/capture/change-log.ts';
 import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';
+import { createTickPublisher } from '../../sync/files/synced-ticks.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { withBuilder } from '../support/held-builds.ts';
@@ -230,7 +230,7 @@ describe('the instant that responses show', () => {
       }
     })();
     const totals = async (id: bigint) => {
-      const { result, asOf } = await purchaseStats(engine, id, { filters: {}, groupLimit: 1 });
+      const { result, asOf } = await readPurchaseStats(engine, id, { filters: {}, groupLimit: 1 });
       return { ...result, asOf };
     };
     for (const marker of markers) await untilShown(marker, engine);

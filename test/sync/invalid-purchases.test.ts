@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import type { Database } from '../../src/postgres/connection/pool.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import type { OrganizationReport } from '../../sync/organization-report.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
 
@@ -113,7 +113,7 @@ describe('a purchase that cannot be copied', () => {
       expect(JSON.stringify(failure)).not.toMatch(/SECRET|infinity/);
       const count = async (id: bigint) => {
         const query = { filters: {}, groupLimit: 1 };
-        return Number((await purchaseStats(engine, id, query)).result.purchaseCount);
+        return Number((await readPurchaseStats(engine, id, query)).result.purchaseCount);
       };
       if (place === 'a change') expect(await count(organizationId)).toBe(1);
       else await expect(count(organizationId)).rejects.toThrow(NoGenerationError);

@@ -2,10 +2,10 @@ import { mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/format/current.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { test } from '../support/fixtures.ts';
 import { heldBuilds } from '../support/held-builds.ts';
 import { addMarker, type Marker, untilShown } from '../support/marker.ts';
@@ -21,7 +21,10 @@ const it = test
   /** A marker in another organization, which must not be delayed. */
   .extend('other', async ({ database: { pool } }) => addMarker(pool, await addOrganization(pool)))
   .extend('count', ({ engine }) => async ({ organizationId }: Marker) => {
-    const { result } = await purchaseStats(engine, organizationId, { filters: {}, groupLimit: 1 });
+    const { result } = await readPurchaseStats(engine, organizationId, {
+      filters: {},
+      groupLimit: 1,
+    });
     return Number(result.purchaseCount);
   })
   /** The state of the organization in the worker's report; null if nothing is reported. */

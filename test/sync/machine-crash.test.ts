@@ -131,9 +131,9 @@ describe('a restart of the operating system', { tags: ['slow'] }, () => {
     const [_whole, within, ...others] = markers as [Marker, Marker, ...Marker[]];
     for (const marker of [within, ...others]) {
       const log = publishedLog(folderOf(marker));
-      const { position } = readLogEnd(log, onDisk.tick, 0);
-      expect(statSync(log).size).toBeGreaterThan(position + 10);
-      truncateSync(log, marker === within ? position + 10 : position);
+      const { bytes } = readLogEnd(log, onDisk.tick, 0);
+      expect(statSync(log).size).toBeGreaterThan(bytes + 10);
+      truncateSync(log, marker === within ? bytes + 10 : bytes);
     }
     reboot();
     for (const marker of markers) {
@@ -232,7 +232,7 @@ describe('a restart of the operating system', { tags: ['slow'] }, () => {
     await worker.syncAll();
     await worker.close();
     const log = publishedLog(folderOf(marker));
-    expect(readLogEnd(log, synced().tick, 0).position).toBe(statSync(log).size);
+    expect(readLogEnd(log, synced().tick, 0).bytes).toBe(statSync(log).size);
     truncateSync(log, readFileSync(log).lastIndexOf('\nt\t') + 1);
     reboot();
     expect(await read(marker)).toBeNull();

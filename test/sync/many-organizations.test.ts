@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { purchaseStats } from '../../src/domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../src/domain/purchase-stats.ts';
 import { test } from '../support/fixtures.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
@@ -29,7 +29,7 @@ describe('a worker of many organizations', () => {
       for (const organization of organizations) await buy(organization);
       await worker.once(organizations);
       for (const organization of organizations) {
-        const { result } = await purchaseStats(engine, organization, {
+        const { result } = await readPurchaseStats(engine, organization, {
           filters: {},
           groupLimit: 1,
         });

@@ -6,7 +6,7 @@ import { createInstance } from '../../src/duckdb/connection.ts';
 import { serializeError } from '../../src/process/error-text.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { describeFailure } from '../../sync/describe-failure.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { isolatedTest, test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addPurchase } from '../support/shop.ts';

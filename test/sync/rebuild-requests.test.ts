@@ -24,7 +24,7 @@ import {
 } from '../../src/purchase-store/format/current.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { workerSettings } from '../../sync/lock/worker-lock.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { requestFromWorker, takeRequests } from '../../sync/worker/rebuild-requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';

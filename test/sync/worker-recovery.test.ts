@@ -19,7 +19,7 @@ import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { readStatus } from '../../sync/status/status.ts';
 import { formatStatus } from '../../sync/status/status-table.ts';
-import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { readWorkerState } from '../../sync/status/worker-status.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
 import { withBuilder } from '../support/held-builds.ts';

@@ -1,7 +1,7 @@
 import type { PurchaseEngine } from '../../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../../src/domain/purchase-query.ts';
 import type { PurchaseReportQuery, ReportMeasure } from '../../../src/domain/purchase-report.ts';
-import { purchaseStats, purchaseTimeSeries } from '../../../src/domain/purchase-stats.ts';
+import { readPurchaseStats, readPurchaseTimeSeries } from '../../../src/domain/purchase-stats.ts';
 import type { Shortcuts } from '../../../src/duckdb/shortcuts.ts';
 import { createExportWriters } from '../../../src/exports/export-process.ts';
 import { createUnseenMaximums } from '../../queries/purchase-queries.ts';
@@ -33,15 +33,20 @@ const berlin = { ...utc, timeZone: 'Europe/Berlin' };
 const statistics = (name: string, filters: () => PurchaseFilters, groupBy?: 'day'): Question => ({
   name: `statistics ${name}`,
   ask: async ({ engine, organizationId }) =>
-    (await purchaseStats(engine, organizationId, { filters: filters(), groupLimit: 10, groupBy }))
-      .result,
+    (
+      await readPurchaseStats(engine, organizationId, {
+        filters: filters(),
+        groupLimit: 10,
+        groupBy,
+      })
+    ).result,
 });
 
 const series = (name: string, calendar: typeof utc | typeof berlin): Question => ({
   name: `weekly series ${name}`,
   ask: async ({ engine, organizationId }) => {
     const query = { filters: {}, interval: 'week', groupLimit: 1, ...calendar } as const;
-    return (await purchaseTimeSeries(engine, organizationId, query)).result;
+    return (await readPurchaseTimeSeries(engine, organizationId, query)).result;
   },
 });
 

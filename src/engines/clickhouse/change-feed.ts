@@ -6,7 +6,7 @@ import {
   type ChangesQuery,
   NoChangeFeedError,
   readOrWait,
-  UnknownPositionError,
+  UnknownFeedPositionError,
 } from '../../domain/purchase-changes.ts';
 import { createWaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createWaiters, type Waiter } from '../../domain/waiters.ts';
@@ -20,15 +20,15 @@ import { purchaseNames, table } from './schema.ts';
 import { readTicksOnly } from './ticks.ts';
 
 /** The first row of `purchase_feed` that a follower may not have. */
-type Position = { readonly number: bigint; readonly id: bigint };
+type FeedPosition = { readonly number: bigint; readonly id: bigint };
 
 const pattern = /^([0-9a-f]{12})\.(\d{1,18})\.(\d{1,19})$/;
 const maxId = 2n ** 63n - 1n;
 
-const encode = (feed: string, { number, id }: Position): string => `${feed}.${number}.${id}`;
+const encode = (feed: string, { number, id }: FeedPosition): string => `${feed}.${number}.${id}`;
 
-/** Throws UnknownPositionError if rows after the position are missing, or the generation does not have it. */
-function decode(text: string, { feed, changesSince, changesUntil }: LoadGeneration): Position {
+/** Throws UnknownFeedPositionError if rows after the position are missing, or the generation does not have it. */
+function decode(text: string, { feed, changesSince, changesUntil }: LoadGeneration): FeedPosition {
   const [, name, number = 0n, id = 0n] = pattern.exec(text) ?? [];
   const position = { number: BigInt(number), id: BigInt(id) };
   const isKnown =
@@ -36,18 +36,18 @@ function decode(text: string, { feed, changesSince, changesUntil }: LoadGenerati
     position.number >= changesSince &&
     position.number <= changesUntil + 1n &&
     position.id <= maxId;
-  if (!isKnown) throw new UnknownPositionError();
+  if (!isKnown) throw new UnknownFeedPositionError();
   return position;
 }
 
-const later = (one: Position, other: Position): Position =>
+const later = (one: FeedPosition, other: FeedPosition): FeedPosition =>
   one.number > other.number || (one.number === other.number && one.id > other.id) ? one : other;
 
 /** Of the time that the feed goes back: the position of a follower without changes moves on in such steps. */
 const stepsOfRetention = 64n;
 
 /** Of rows that the generation has all, the position moves on with time, because old ones become unknown. */
-function endOf({ changesSince, changesUntil }: LoadGeneration): Position {
+function endOf({ changesSince, changesUntil }: LoadGeneration): FeedPosition {
   const step = (changesUntil - changesSince) / stepsOfRetention + 1n;
   return { number: changesUntil - (changesUntil % step), id: 0n };
 }

@@ -16,8 +16,8 @@ import {
   type QueryQueueOptions,
 } from '../../queue/query-queue.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import { purchaseCohorts } from '../report/cohorts.ts';
-import { purchaseReport } from '../report/report.ts';
+import { readPurchaseCohorts } from '../report/cohorts.ts';
+import { readPurchaseReport } from '../report/report.ts';
 import { createChangeFeed } from './change-feed.ts';
 import { type ClickHouse, lacksTables } from './client.ts';
 import { type FindGeneration, type LoadGeneration, newestGeneration } from './generation.ts';
@@ -128,10 +128,10 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     list: queued(listPurchases),
     get: queued(findPurchase),
     report: queued((_client, generation, query, signal) =>
-      purchaseReport(clickHouseSource(clickhouse, generation, signal), query, generation.asOf),
+      readPurchaseReport(clickHouseSource(clickhouse, generation, signal), query, generation.asOf),
     ),
     cohorts: queued((_client, generation, query, signal) =>
-      purchaseCohorts(clickHouseSource(clickhouse, generation, signal), query, generation.asOf),
+      readPurchaseCohorts(clickHouseSource(clickhouse, generation, signal), query, generation.asOf),
     ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, async (either) => {

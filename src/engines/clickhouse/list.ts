@@ -4,7 +4,7 @@ import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-eng
 import type {
   PurchaseFilters,
   PurchaseListQuery,
-  PurchasePosition,
+  PurchasePlace,
 } from '../../domain/purchase-query.ts';
 import type { ClickHouse, ClickHouseRow } from './client.ts';
 import type { LoadGeneration } from './generation.ts';
@@ -60,7 +60,7 @@ async function readNewest(
 }
 
 /** The primary key narrows the search by the first condition alone, not by a comparison of tuples. */
-const isAfter = ({ createdAt, id }: PurchasePosition): Sql =>
+const isAfter = ({ createdAt, id }: PurchasePlace): Sql =>
   sql`and created_at <= ${createdAt} and (created_at, id) < (${createdAt}, ${id})`;
 
 export async function findPurchase(
@@ -86,13 +86,13 @@ export async function* exportPurchases(
   for await (const rows of clickhouse.stream(statement, signal)) yield rows.map(readPurchase);
 }
 
-/** The position of a cursor, also of a purchase that was deleted after the load. */
+/** The place of a cursor, also of a purchase that was deleted after the load. */
 async function placeOf(
   clickhouse: ClickHouse,
   generation: LoadGeneration,
-  cursor: bigint | PurchasePosition,
+  cursor: bigint | PurchasePlace,
   signal: AbortSignal | undefined,
-): Promise<PurchasePosition> {
+): Promise<PurchasePlace> {
   if (typeof cursor !== 'bigint') return cursor;
   const id = cursor;
   const inLoad = sql`

@@ -16,8 +16,8 @@ import { defaultShortcuts, type Shortcuts } from '../../duckdb/shortcuts.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import type { QueryQueueOptions } from '../../queue/query-queue.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import { purchaseCohorts } from '../report/cohorts.ts';
-import { purchaseReport } from '../report/report.ts';
+import { readPurchaseCohorts } from '../report/cohorts.ts';
+import { readPurchaseReport } from '../report/report.ts';
 import { createPeriodTables, type SharedPeriodTables } from './calendar/period-tables.ts';
 import { findPurchase, listPurchases } from './list/list.ts';
 import type { CachedLists } from './list/list-cache.ts';
@@ -255,12 +255,12 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     ),
     report: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseReportQuery, context) =>
-        purchaseReport(duckdbSource({ connection, generation, context }), query, asOf),
+        readPurchaseReport(duckdbSource({ connection, generation, context }), query, asOf),
       readingBase,
     ),
     cohorts: queued(
       (connection, { generation, version: { asOf } }, query: PurchaseCohortsQuery, context) =>
-        purchaseCohorts(duckdbSource({ connection, generation, context }), query, asOf),
+        readPurchaseCohorts(duckdbSource({ connection, generation, context }), query, asOf),
       readingBase,
     ),
     export: (organizationId, filters, take, signal) =>

@@ -21,8 +21,8 @@ import {
 import { untilRead, withReadDeadline } from '../../postgres/connection/read-ahead.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import type { QueryQueueOptions } from '../../queue/query-queue.ts';
-import { purchaseCohorts } from '../report/cohorts.ts';
-import { purchaseReport } from '../report/report.ts';
+import { readPurchaseCohorts } from '../report/cohorts.ts';
+import { readPurchaseReport } from '../report/report.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { postgresSource } from './source.ts';
 
@@ -69,10 +69,10 @@ export function createPostgresEngine(
     list: queued(listPurchases),
     get: queued(findPurchase),
     report: queued((connection, id, query, asOf) =>
-      purchaseReport(postgresSource(connection, id), query, asOf),
+      readPurchaseReport(postgresSource(connection, id), query, asOf),
     ),
     cohorts: queued((connection, id, query, asOf) =>
-      purchaseCohorts(postgresSource(connection, id), query, asOf),
+      readPurchaseCohorts(postgresSource(connection, id), query, asOf),
     ),
     async export(organizationId, filters, take, signal) {
       const { taken } = await withReadDeadline(signal, (either) =>

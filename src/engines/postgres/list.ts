@@ -6,7 +6,7 @@ import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-eng
 import type {
   PurchaseFilters,
   PurchaseListQuery,
-  PurchasePosition,
+  PurchasePlace,
 } from '../../domain/purchase-query.ts';
 import { microsecondsOf } from '../../postgres/lists/instants.ts';
 import { purchaseSelectList } from '../../postgres/lists/purchase-select-list.ts';
@@ -50,16 +50,16 @@ async function readPurchases(connection: pg.ClientBase, clauses: Sql): Promise<P
   return rows.map((row) => purchaseFromRow(row as PurchaseRow));
 }
 
-const isAfter = ({ id, createdAt }: PurchasePosition): Sql =>
+const isAfter = ({ id, createdAt }: PurchasePlace): Sql =>
   sql`and (created_at, id) < (${formatInstant(createdAt)}::timestamptz, ${id})`;
 
 async function placeOf(
   connection: pg.ClientBase,
   organizationId: bigint,
-  cursor: bigint | PurchasePosition,
-): Promise<PurchasePosition> {
+  cursor: bigint | PurchasePlace,
+): Promise<PurchasePlace> {
   if (typeof cursor !== 'bigint') return cursor;
-  const { rows } = await connection.query<PurchasePosition>(sql`
+  const { rows } = await connection.query<PurchasePlace>(sql`
     select id, ${raw(microsecondsOf('created_at'))} as "createdAt" from purchases
     where id = ${cursor} and organization_id = ${organizationId}`);
   if (rows[0] === undefined) throw new UnknownCursorError();
@@ -78,7 +78,7 @@ export async function* exportPurchases(
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly Purchase[]> {
-  let last: PurchasePosition | undefined;
+  let last: PurchasePlace | undefined;
   for (let hasMore = true; hasMore; ) {
     signal?.throwIfAborted();
     const page = await listPurchases(connection, organizationId, {

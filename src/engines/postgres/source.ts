@@ -9,8 +9,7 @@ import type { ReportRows, TimeBounds } from '../report/source.ts';
 import type { Dialect } from '../report/statement.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { withCoupons } from './coupons.ts';
-import { purchasesMatching } from './filters.ts';
-import { isBefore, localUnits } from './local-units.ts';
+import { isBefore, localUnits, purchasesMatching } from './filters.ts';
 
 const dialect: Dialect = {
   customer: 'customer_id',

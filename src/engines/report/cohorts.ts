@@ -12,12 +12,12 @@ import {
   TooManyCohortsError,
 } from '../../domain/purchase-report.ts';
 import type { ReportRows, ReportSource } from './source.ts';
-import { customersOf, type Dialect, type DimensionSql, type Part } from './statement.ts';
+import { customersOf, type Dialect, type DimensionSql, type PurchasePart } from './statement.ts';
 
 /** The purchases that cohorts count. */
 export type CohortPurchases = {
   /** Each part has all purchases of its customers. */
-  readonly parts: readonly Part[];
+  readonly parts: readonly PurchasePart[];
   /** A condition of the first purchases that the filters select. */
   readonly isWon: Sql;
   /** Its key grows by one from period to period. */
@@ -33,7 +33,7 @@ export type CohortSource = Pick<ReportSource, 'dialect' | 'currencies' | 'query'
 };
 
 /** The cohorts of the data as of `asOf`. Rejects with TooManyCohortsError. */
-export async function purchaseCohorts(
+export async function readPurchaseCohorts(
   source: CohortSource,
   query: PurchaseCohortsQuery,
   asOf: bigint,
@@ -154,7 +154,7 @@ function cohortStatement(
 function byPeriod(
   dialect: Dialect,
   { isWon, period, group, currency }: CohortPurchases,
-  part: Part,
+  part: PurchasePart,
 ): Sql {
   const { customer, count, sum } = dialect;
   const { purchases, condition, isFirst } = part;

@@ -9,7 +9,7 @@ import {
   type ReportDimension,
 } from '../../domain/purchase-report.ts';
 import type { SideQuery } from './source.ts';
-import type { Dialect, DimensionSql, Part } from './statement.ts';
+import type { Dialect, DimensionSql, PurchasePart } from './statement.ts';
 
 /** The dimensions of one engine's purchases. */
 export type DimensionSource<Dimension extends DimensionSql = DimensionSql> = {
@@ -75,7 +75,10 @@ function rowSql(key: Sql, shifts: readonly RowShift[]): Sql {
 }
 
 /** The purchases of a part that are of the type that the filters select. */
-export function ofCustomerType(part: Part, { customerType }: PurchaseFilters): Part {
+export function ofCustomerType(
+  part: PurchasePart,
+  { customerType }: PurchaseFilters,
+): PurchasePart {
   if (customerType === undefined) return part;
   const isFirst = part.isFirst ?? sql`false`;
   const isOfType = customerType === 'new' ? isFirst : sql`not ${isFirst}`;

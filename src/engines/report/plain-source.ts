@@ -20,7 +20,7 @@ import type { ReportRows, ReportSource, SideQuery, TimeBounds } from './source.t
 import {
   type Dialect,
   type DimensionSql,
-  type Part,
+  type PurchasePart,
   readsStatement,
   type SumName,
 } from './statement.ts';
@@ -43,7 +43,7 @@ export type PlainEngine = {
     readonly filters: PurchaseFilters;
     readonly sums: readonly SumName[];
     readonly firsts: boolean;
-  }): readonly Part[];
+  }): readonly PurchasePart[];
   /** Adds the codes of coupons, as `coupon`: a row for each code of a purchase, or one without a code. */
   withCoupons(purchases: Sql): Sql;
   /** The currencies of any `count` purchases, if they need not be read. */
@@ -78,7 +78,7 @@ export function plainSource(engine: PlainEngine): ReportSource & CohortSource {
         : read;
       if (only === undefined) return { dimensions: keys, parts };
       const isWanted = isAnyOfTexts(labelOfDimension(dimensions[0] as LabelDimension), only);
-      const narrow = (part: Part) => ({
+      const narrow = (part: PurchasePart) => ({
         ...part,
         condition: sql`${part.condition} and ${isWanted}`,
       });
@@ -92,7 +92,7 @@ export function plainSource(engine: PlainEngine): ReportSource & CohortSource {
 }
 
 /** Of the matching purchases alone: finding codes takes longer than filters. */
-const withCoupons = (engine: PlainEngine, part: Part): Part => ({
+const withCoupons = (engine: PlainEngine, part: PurchasePart): PurchasePart => ({
   ...part,
   purchases: sql`(
     ${engine.withCoupons(sql`select * from ${part.purchases} where ${part.condition}`)}

@@ -37,7 +37,7 @@ import type { ReportSource } from './source.ts';
 import { addsUp, type Read, type SumName, sumsOf } from './statement.ts';
 
 /** The report of the data as of `asOf`. Rejects with TooManyPeriodsError and TooManyGroupsError. */
-export async function purchaseReport(
+export async function readPurchaseReport(
   source: ReportSource,
   wanted: PurchaseReportQuery,
   asOf: bigint,

@@ -42,7 +42,7 @@ export type DimensionSql = {
 };
 
 /** Some matching purchases. The sums of all parts are those of the matching purchases. */
-export type Part = {
+export type PurchasePart = {
   /** A table of SQL with the columns of a purchase, and `sign` if its rows count 1 or -1. */
   readonly purchases: Sql;
   readonly condition: Sql;
@@ -62,7 +62,7 @@ export type Part = {
 
 /** The matching purchases of one of the two periods. */
 export type Side = {
-  readonly parts: readonly Part[];
+  readonly parts: readonly PurchasePart[];
   readonly dimensions: readonly DimensionSql[];
 };
 
@@ -141,7 +141,7 @@ const countsRepeatedApart = ({ side: { dimensions }, sums }: Read): boolean =>
 function selectRepeated(
   { customer, count, wide }: Dialect,
   { side: { dimensions } }: Read,
-  part: Part,
+  part: PurchasePart,
   index: number,
   columns: Columns,
 ): Sql {
@@ -162,7 +162,7 @@ function selectRepeated(
 }
 
 /** The columns of dimensions: keys of a group, the values by which rows are matched, and those that a read lacks. */
-function keysOf(dimensions: readonly DimensionSql[], part: Part, columns: Columns) {
+function keysOf(dimensions: readonly DimensionSql[], part: PurchasePart, columns: Columns) {
   const keys = dimensions.map(({ key }) => (key === 'isFirst' ? isFirstOf(part) : key));
   return {
     keys,
@@ -181,7 +181,7 @@ function keysOf(dimensions: readonly DimensionSql[], part: Part, columns: Column
 function selectPart(
   dialect: Dialect,
   { side: { dimensions }, sums }: Read,
-  part: Part,
+  part: PurchasePart,
   index: number,
   columns: Columns,
 ): Sql {
@@ -219,7 +219,7 @@ function selectPart(
  */
 function correctedSums(
   dialect: Dialect,
-  part: Part,
+  part: PurchasePart,
   named: readonly Sql[],
   { sums, columns }: { readonly sums: readonly SumName[]; readonly columns: Columns },
 ): Sql {
@@ -256,14 +256,14 @@ function correctedSums(
     ) as pair group by ${groups}`;
 }
 
-function isFirstOf({ isFirst }: Part): Sql {
+function isFirstOf({ isFirst }: PurchasePart): Sql {
   if (isFirst === undefined) throw new Error('a part does not tell first purchases');
   return isFirst;
 }
 
 function sumOf(
   dialect: Dialect,
-  part: Part,
+  part: PurchasePart,
   dimensions: readonly DimensionSql[],
   name: SumName,
 ): Sql {
@@ -291,18 +291,18 @@ function sumOf(
   }
 }
 
-const countOf = ({ count }: Dialect, { isSigned = false }: Part): Sql =>
+const countOf = ({ count }: Dialect, { isSigned = false }: PurchasePart): Sql =>
   isSigned ? sql`sum(sign)` : count;
 
 /** The sum of a column of cents. The opposite of -2^63 exceeds 64 bits, and wider products take twice as long. */
-function centsOf({ sum }: Dialect, { isSigned = false }: Part, column: string): Sql {
+function centsOf({ sum }: Dialect, { isSigned = false }: PurchasePart, column: string): Sql {
   if (!isSigned) return sum(raw(column));
   const ofSign = (sign: string) => sum(raw(`case when sign ${sign} 0 then ${column} end`));
   return sql`(coalesce(${ofSign('>')}, 0) - coalesce(${ofSign('<')}, 0))`;
 }
 
 /** The number of customers with rows that meet a condition. */
-export function customersOf({ customer }: Dialect, part: Part, condition: Sql | null): Sql {
+export function customersOf({ customer }: Dialect, part: PurchasePart, condition: Sql | null): Sql {
   const key =
     condition === null ? raw(customer) : sql`case when ${condition} then ${raw(customer)} end`;
   return part.countCustomers?.(condition) ?? sql`count(distinct ${key})`;

@@ -14,7 +14,7 @@ import {
   Struct,
   TimestampMicrosecond,
   Utf8,
-  Vector,
+  vectorFromArray,
 } from 'apache-arrow';
 import { ApiError } from '../response/errors.ts';
 import type { Format } from './format.ts';
@@ -93,8 +93,12 @@ function typeOf(kind: TableColumnKind, index: number): DataType {
 
 function childOf({ name, kind }: TableColumn, type: DataType, values: ColumnData): Data {
   if (kind === 'integer' || kind === 'instant') return integersOf(type as Int64, name, values);
-  if (kind === 'boolean') return booleansOf(values);
-  if (kind === 'label') return labelsOf(type as Dictionary<Utf8, Int32>, values);
+  if (kind === 'boolean')
+    return dataOf(
+      type,
+      values.map((value) => (value === null ? null : value === 'true')),
+    );
+  if (kind === 'label') return dataOf(type, values);
   return textsOf(values as readonly (string | null)[]);
 }
 
@@ -112,27 +116,10 @@ function integersOf(type: Int64, name: string, values: ColumnData): Data<Int64> 
   return makeData({ type, length: values.length, data, nullBitmap: presenceOf(values) });
 }
 
-function labelsOf(
-  type: Dictionary<Utf8, Int32>,
-  values: ColumnData,
-): Data<Dictionary<Utf8, Int32>> {
-  const keyByLabel = new Map<string, number>();
-  const data = Int32Array.from(values, (label) => {
-    if (label === null) return 0;
-    const key = keyByLabel.get(label as string) ?? keyByLabel.size;
-    keyByLabel.set(label as string, key);
-    return key;
-  });
-  const dictionary = new Vector([textsOf([...keyByLabel.keys()])]);
-  return makeData({
-    type,
-    length: values.length,
-    data,
-    nullBitmap: presenceOf(values),
-    dictionary,
-  });
-}
+const dataOf = (type: DataType, values: readonly unknown[]): Data =>
+  vectorFromArray(values, type).data[0] as Data;
 
+/** By hand: the library was measured to take 27 times as long for texts. */
 function textsOf(values: readonly (string | null)[]): Data<Utf8> {
   const valueOffsets = new Int32Array(values.length + 1);
   let end = 0;
@@ -149,26 +136,12 @@ function textsOf(values: readonly (string | null)[]): Data<Utf8> {
   });
 }
 
-function booleansOf(values: ColumnData): Data<Bool> {
-  const data = bitmapOf(values, (value) => value === 'true');
-  return makeData({
-    type: new Bool(),
-    length: values.length,
-    data,
-    nullBitmap: presenceOf(values),
-  });
-}
-
-/** Null if all rows have a value. */
+/** Null if all rows have a value. Otherwise, bit `row & 7` of byte `row >> 3` is set if the row has one. */
 function presenceOf(values: ColumnData): Uint8Array | null {
-  return values.includes(null) ? bitmapOf(values, (value) => value !== null) : null;
-}
-
-/** Bit `row & 7` of byte `row >> 3` is set if `isSet` accepts the row's value. */
-function bitmapOf(values: ColumnData, isSet: (value: ColumnData[number]) => boolean): Uint8Array {
+  if (!values.includes(null)) return null;
   const bitmap = new Uint8Array(Math.ceil(values.length / 8));
   values.forEach((value, row) => {
-    if (isSet(value)) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
+    if (value !== null) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
   });
   return bitmap;
 }

@@ -1,6 +1,5 @@
 import { type LineCell, type LinesFormat, linesFormat } from './lines.ts';
 import type { Separator } from './quoting.ts';
-import type { SpreadsheetOptions } from './spreadsheet.ts';
 import type { Table, TableColumn } from './table.ts';
 
 /**
@@ -85,3 +84,17 @@ function createCsv(
     }),
   });
 }
+
+/** The options of `csv_excel`, with the names and values of their parameters. */
+export const spreadsheetOptions = {
+  separator: ['comma', 'semicolon'],
+  decimal: ['point', 'comma'],
+  amounts: ['cents', 'units'],
+} as const;
+
+export type SpreadsheetOptions = {
+  readonly [Name in keyof typeof spreadsheetOptions]?: (typeof spreadsheetOptions)[Name][number];
+} & {
+  /** Instants are local time of this zone; without it, UTC as in other formats. */
+  readonly timezone?: string;
+};

@@ -1,10 +1,9 @@
 import Negotiator from 'negotiator';
 import { arrow } from './arrow.ts';
-import { csv, csvForExcel } from './csv.ts';
+import { csv, csvForExcel, type SpreadsheetOptions } from './csv.ts';
 import type { FormatDescription } from './format.ts';
 import type { LinesFormat } from './lines.ts';
 import { ndjson } from './ndjson.ts';
-import type { SpreadsheetOptions } from './spreadsheet.ts';
 
 /**
  * A Parquet file: int64, timestamps in microseconds of UTC, dictionaries for repeating text, Snappy.

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { jsonOf } from '../../process/json-file.ts';
-import type { SpreadsheetOptions } from '../formats/spreadsheet.ts';
+import type { SpreadsheetOptions } from '../formats/csv.ts';
 import { ApiError, unknownRoute } from '../response/errors.ts';
 import type { ApiRequest, Route } from '../route.ts';
 import { signalOf } from './client-disconnect.ts';

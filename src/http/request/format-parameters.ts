@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type SpreadsheetOptions, spreadsheetOptions } from '../formats/spreadsheet.ts';
+import { type SpreadsheetOptions, spreadsheetOptions } from '../formats/csv.ts';
 import { ApiError } from '../response/errors.ts';
 import { oneOf, zoneName } from './parameters.ts';
 import type { GivenValues } from './read-parameters.ts';
@@ -18,9 +18,6 @@ export const formatParameters = <const Names extends readonly [string, ...string
   timezone: zoneName().optional(),
 });
 
-/** Filters that are of local time. */
-const localTimes = ['weekday', 'hour_of_day'];
-
 const optionNames = [...Object.keys(spreadsheetOptions), 'timezone'];
 
 /**
@@ -36,7 +33,7 @@ export function readSpreadsheetOptions(
   if (parsed.format === 'csv_excel') {
     return Object.fromEntries(names.map((name) => [name, parsed[name]]));
   }
-  const isLocal = hasTimeZone(schema) || localTimes.some((name) => name in given);
+  const isLocal = readsTimeZone(schema, given);
   const param = names.find((name) => name !== 'timezone' || !isLocal);
   if (param === undefined) return undefined;
   const message = `${param} is an option of format=csv_excel: add format=csv_excel, or leave ${param} out.`;
@@ -50,14 +47,14 @@ export function jsonParameters(schema: z.ZodType): z.ZodObject {
   return z.strictObject(
     Object.fromEntries(
       Object.entries(shape).filter(
-        ([name]) =>
-          !others.includes(name) ||
-          (name === 'timezone' && (hasTimeZone(schema) || 'weekday' in shape)),
+        ([name]) => !others.includes(name) || (name === 'timezone' && readsTimeZone(schema, shape)),
       ),
     ),
   );
 }
 
-/** Whether the results of the route depend on a time zone, which then has a default. */
-const hasTimeZone = (schema: z.ZodType): boolean =>
-  (schema as z.ZodObject).shape.timezone instanceof z.ZodDefault;
+/** Whether a time zone matters: to the results of the route, which then has a default, or to filters among `names`. */
+const readsTimeZone = (schema: z.ZodType, names: object): boolean =>
+  (schema as z.ZodObject).shape.timezone instanceof z.ZodDefault ||
+  'weekday' in names ||
+  'hour_of_day' in names;

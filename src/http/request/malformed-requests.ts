@@ -1,10 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { ApiError, errorBody, errorStatuses } from '../response/errors.ts';
 import { securityHeaders } from '../response/security-headers.ts';
 import { responseInFlight } from '../server/responses-in-flight.ts';
-import { newRequestId } from './request-id.ts';
 
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
 const malformedLine = new ApiError(
@@ -89,4 +89,10 @@ export function refuseUnsupported(server: Server): void {
   server.on('checkExpectation', ({ socket, method }: IncomingMessage) =>
     refuseMalformed(socket, method === 'HEAD'),
   );
+}
+
+/** A new id of section 7. Ids that clients send are not used. */
+export function newRequestId(): string {
+  // Node caches random bytes for UUIDs, unlike for randomBytes.
+  return `req_${randomUUID().replaceAll('-', '').slice(0, 24)}`;
 }

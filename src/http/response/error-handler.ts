@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
 import { encodeId } from '../../domain/public-id.ts';
-import { NoChangeFeedError, UnknownPositionError } from '../../domain/purchase-changes.ts';
+import { NoChangeFeedError, UnknownFeedPositionError } from '../../domain/purchase-changes.ts';
 import {
   QueryTimeoutError,
   QueueFullError,
@@ -107,7 +107,7 @@ function publicError(error: unknown): ApiError {
       'The query took too long. Narrow it, for example to a shorter time, or try again later.';
     return new ApiError('rate_limited', sentence, details);
   }
-  if (error instanceof UnknownPositionError) {
+  if (error instanceof UnknownFeedPositionError) {
     const sentence =
       'The changes since this cursor are not known, or not any more. Read the export again, and ' +
       'then the changes since a response without a cursor.';

@@ -1,5 +1,5 @@
-import { organizationSlots } from '../../domain/organization-slots.ts';
 import type { Credential } from '../../postgres/keys/api-keys.ts';
+import { organizationSlots } from '../../queue/query-queue.ts';
 import { ApiError } from './errors.ts';
 
 /**

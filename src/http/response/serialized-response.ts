@@ -1,7 +1,7 @@
 import { bigintsAsNumbers, writeExactly } from '../../domain/exact-numbers.ts';
+import type { SpreadsheetOptions } from '../formats/csv.ts';
 import { type Format, writeWhole } from '../formats/format.ts';
 import { type FormatName, formatWith } from '../formats/negotiation.ts';
-import type { SpreadsheetOptions } from '../formats/spreadsheet.ts';
 import { batchOf, type ResponseTable, type Table } from '../formats/table.ts';
 import { type HandlerResult, hasEtag, type Route } from '../route.ts';
 import { entityTag } from './etag.ts';

@@ -1,7 +1,11 @@
+import { once } from 'node:events';
 import pg from 'pg';
 
 /** The time in which a pool does not connect again after Postgres had no free connection. */
 const pauseMs = 1_000;
+
+/** The time in which a server closes connections that the pool has ended. */
+const closeTimeoutMs = 1_000;
 
 type Callback = (
   error: Error | undefined,
@@ -38,6 +42,18 @@ export class SharingPool extends pg.Pool {
       (error) => callback(error, undefined, () => {}),
     );
     return undefined;
+  }
+
+  /**
+   * Also waits until the server has closed the connections. If it stopped before, it would report an error on each of
+   * them.
+   */
+  override async end(): Promise<void> {
+    await super.end();
+    const signal = AbortSignal.timeout(closeTimeoutMs);
+    while (this.#open > 0 && !signal.aborted) {
+      await once(this, 'remove', { signal }).catch(() => {});
+    }
   }
 
   async #connect(): Promise<pg.PoolClient> {

@@ -4,17 +4,17 @@ import {
   type KeysetList,
   type KeysetOrder,
   pageStatement,
-  positionOfRow,
+  placeOfRow,
 } from './keyset-statement.ts';
 
 export const byCreation: KeysetOrder = { column: 'created_at', type: 'timestamptz' };
 export const byUpdate: KeysetOrder = { column: 'updated_at', type: 'timestamptz' };
 export const byTotalSpent: KeysetOrder = { column: 'total_spent_in_cents', type: 'bigint' };
 
-/** `end` is the last row and its position, if there is a next page; otherwise null. */
+/** `end` is the last row and its place, if there is a next page; otherwise null. */
 export type KeysetPage<Row> = {
   readonly rows: readonly Row[];
-  readonly end: { readonly id: bigint; readonly position: bigint } | null;
+  readonly end: { readonly id: bigint; readonly place: bigint } | null;
 };
 
 /**
@@ -26,30 +26,28 @@ export async function readPage<Row extends { readonly id: bigint }>(
   list: KeysetList,
 ): Promise<KeysetPage<Row> | undefined> {
   const { startingAfter } = list;
-  let position = startingAfter?.position;
-  if (startingAfter !== undefined && position === undefined) {
-    position = await positionOf(connection, list, startingAfter.id);
-    if (position === undefined) return undefined;
+  let place = startingAfter?.place;
+  if (startingAfter !== undefined && place === undefined) {
+    place = await placeOf(connection, list, startingAfter.id);
+    if (place === undefined) return undefined;
   }
-  const found = await connection.query<Row & { page_position: bigint }>(
-    pageStatement(list, position),
-  );
+  const found = await connection.query<Row & { page_place: bigint }>(pageStatement(list, place));
   const rows = found.rows.slice(0, list.limit);
   const last = found.rows.length > list.limit ? rows.at(-1) : undefined;
-  return { rows, end: last === undefined ? null : { id: last.id, position: last.page_position } };
+  return { rows, end: last === undefined ? null : { id: last.id, place: last.page_place } };
 }
 
-async function positionOf(
+async function placeOf(
   connection: Connection,
   { table, organizationId, order }: KeysetList,
   id: bigint,
 ): Promise<bigint | undefined> {
-  const row = await firstRow<{ position: bigint }>(
+  const row = await firstRow<{ place: bigint }>(
     connection,
     sql`
-      select ${positionOfRow(order, order.column)} as position
+      select ${placeOfRow(order, order.column)} as place
       from ${raw(table)}
       where id = ${id} and organization_id = ${organizationId}`,
   );
-  return row?.position;
+  return row?.place;
 }

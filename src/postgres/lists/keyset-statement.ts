@@ -36,11 +36,9 @@ export type KeysetList = {
   readonly limit: number;
   /**
    * The last row of the previous page, which need not match the conditions. Its present place counts,
-   * unless `position` says where it was; instants in microseconds since 1970.
+   * unless `place` says where it was; instants in microseconds since 1970.
    */
-  readonly startingAfter?:
-    | { readonly id: bigint; readonly position?: bigint | undefined }
-    | undefined;
+  readonly startingAfter?: { readonly id: bigint; readonly place?: bigint | undefined } | undefined;
 };
 
 /**
@@ -57,10 +55,10 @@ const sampledRowsPerResult = 20;
 const minMatchesPerResult = 0.1;
 
 /** Reads a page, and one more row to detect a next page. */
-export function pageStatement(list: KeysetList, position: bigint | undefined): Sql {
+export function pageStatement(list: KeysetList, place: bigint | undefined): Sql {
   const { selectList, conditions = [], includedConditions = [], linkedTo, search } = list;
   if (search !== undefined) {
-    return searchStatement(list, position, {
+    return searchStatement(list, place, {
       isMatch: [search.matches, ...includedConditions],
       found: { scan: scanOf(list), isFound: [search.indexed, ...includedConditions] },
     });
@@ -68,7 +66,7 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
   if (linkedTo !== undefined && includedConditions.length > 0) {
     const scan = scanOf({ ...list, linkedTo: undefined });
     const isFound = [isLinked(list.organizationId, linkedTo), ...includedConditions];
-    return searchStatement(list, position, {
+    return searchStatement(list, place, {
       isMatch: includedConditions,
       found: { scan, isFound },
     });
@@ -78,19 +76,19 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
   const all = [...conditions, ...includedConditions];
   const matching = sql`
     ${from}
-    where ${join([isListed, ...all, ...isAfter(list, position, key, id)], ' and ')}
+    where ${join([isListed, ...all, ...isAfter(list, place, key, id)], ' and ')}
     order by ${key} desc, ${id} desc
     limit ${list.limit + 1}`;
   if (all.length === 0) {
-    return sql`select ${raw(selectList)}, ${pagePosition(list, key)} ${matching}`;
+    return sql`select ${raw(selectList)}, ${pagePlace(list, key)} ${matching}`;
   }
   // The conditions may exclude many rows. The subquery can be an index-only scan, so that only
   // rows of the page are read from the table.
   return sql`
-    select ${raw(selectList)}, ${pagePosition(list, raw('page.position'))}
-    from (select ${id} as id, ${asPosition(list, key)} ${matching}) as page
+    select ${raw(selectList)}, ${pagePlace(list, raw('page.place'))}
+    from (select ${id} as id, ${asPlace(list, key)} ${matching}) as page
     join ${table} using (id)
-    order by page.position desc, page.id desc`;
+    order by page.place desc, page.id desc`;
 }
 
 /** What a search looks for, and another scan that finds it if few rows match. */
@@ -106,7 +104,7 @@ type TwoScans = {
  */
 function searchStatement(
   list: KeysetList,
-  position: bigint | undefined,
+  place: bigint | undefined,
   { isMatch, found }: TwoScans,
 ): Sql {
   const { selectList, conditions = [], limit } = list;
@@ -114,13 +112,13 @@ function searchStatement(
   const pageSize = limit + 1;
   const maxScanned = pageSize * scannedRowsPerResult;
   const sampleSize = pageSize * sampledRowsPerResult;
-  const afterHere = isAfter(list, position, key, id);
-  const afterFound = isAfter(list, position, raw('position'), raw('id'));
+  const afterHere = isAfter(list, place, key, id);
+  const afterFound = isAfter(list, place, raw('place'), raw('id'));
   // The CTE is read row by row, no further than the page needs, and in order. `offset 0` keeps the
   // planner from a second scan in the list's order.
   return sql`
     with scanned as materialized (
-      select ${id} as id, ${asPosition(list, key)}, (${join(isMatch, ' and ')}) as is_match
+      select ${id} as id, ${asPlace(list, key)}, (${join(isMatch, ' and ')}) as is_match
       ${from}
       where ${join([isListed, ...conditions, ...afterHere], ' and ')}
       order by ${key} desc, ${id} desc
@@ -130,7 +128,7 @@ function searchStatement(
         or count(*) < ${sampleSize} as has_matches
       from (select is_match from scanned limit ${sampleSize}) as first_rows
     ), matched as materialized (
-      select id, position from scanned
+      select id, place from scanned
       where is_match and (select has_matches from sample)
       limit ${pageSize}
     ), outcome as materialized (
@@ -139,24 +137,24 @@ function searchStatement(
           or (select count(*) from scanned) < ${maxScanned}
         else false end as is_filled
     ), found as (
-      select id, position
+      select id, place
       from (
-        select ${found.scan.id} as id, ${asPosition(list, found.scan.key)}
+        select ${found.scan.id} as id, ${asPlace(list, found.scan.key)}
         ${found.scan.from}
         where not (select is_filled from outcome)
           and ${join([found.scan.isListed, ...conditions, ...found.isFound], ' and ')}
         offset 0) as matching
       ${afterFound.length === 0 ? sql`` : sql`where ${join(afterFound)}`}
-      order by position desc, id desc
+      order by place desc, id desc
       limit ${pageSize}
     )
-    select ${raw(selectList)}, ${pagePosition(list, raw('page.position'))}
+    select ${raw(selectList)}, ${pagePlace(list, raw('page.place'))}
     from (
-      select id, position from matched where (select is_filled from outcome)
+      select id, place from matched where (select is_filled from outcome)
       union all
-      select id, position from found) as page
+      select id, place from found) as page
     join ${raw(list.table)} using (id)
-    order by page.position desc, page.id desc`;
+    order by page.place desc, page.id desc`;
 }
 
 type Scan = {
@@ -209,29 +207,27 @@ const linkTables = {
 } as const;
 
 /** The cast keeps the order of a column with a domain type in an outer query. */
-function asPosition({ order }: KeysetList, key: Scan['key']): Sql {
-  return sql`${key}::${raw(order.type)} as position`;
+function asPlace({ order }: KeysetList, key: Scan['key']): Sql {
+  return sql`${key}::${raw(order.type)} as place`;
 }
 
-/** The position of a row for the next page: a column of the list's order as a bigint. */
-export const positionOfRow = ({ type }: KeysetOrder, column: string): RawValue =>
+/** The place of a row for the next page: a column of the list's order as a bigint. */
+export const placeOfRow = ({ type }: KeysetOrder, column: string): RawValue =>
   raw(type === 'timestamptz' ? microsecondsOf(column) : column);
 
-const pagePosition = ({ order }: KeysetList, key: Scan['key']): Sql =>
-  sql`${positionOfRow(order, sql`${key}`.text)} as page_position`;
+const pagePlace = ({ order }: KeysetList, key: Scan['key']): Sql =>
+  sql`${placeOfRow(order, sql`${key}`.text)} as page_place`;
 
 function isAfter(
   { order, startingAfter }: KeysetList,
-  position: bigint | undefined,
+  place: bigint | undefined,
   key: Scan['key'],
   id: Scan['id'],
 ): Sql[] {
-  if (position === undefined) return [];
-  return [sql`(${key}, ${id}) < (${positionValue(order, position)}, ${startingAfter?.id})`];
+  if (place === undefined) return [];
+  return [sql`(${key}, ${id}) < (${placeValue(order, place)}, ${startingAfter?.id})`];
 }
 
-function positionValue({ type }: KeysetOrder, position: bigint): Sql {
-  return type === 'timestamptz'
-    ? sql`${formatInstant(position)}::timestamptz`
-    : sql`${position}::bigint`;
+function placeValue({ type }: KeysetOrder, place: bigint): Sql {
+  return type === 'timestamptz' ? sql`${formatInstant(place)}::timestamptz` : sql`${place}::bigint`;
 }

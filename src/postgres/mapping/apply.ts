@@ -5,9 +5,9 @@ import {
   withConnection,
 } from '../connection/pool.ts';
 import { claimComparison } from './as-of.ts';
-import { type Compared, compareView } from './comparison.ts';
+import { type Compared, compareView, createComparison } from './comparison.ts';
 import { repeatAfterConflicts } from './contention.ts';
-import { compareAmongChanges, copyFromBothEnds, lockTimeoutMs } from './copy.ts';
+import { copyFromBothEnds, lockTimeoutMs } from './copy.ts';
 import { mapChanges } from './map-changes.ts';
 import { type Mapped, nothingMapped } from './map-rows.ts';
 import { keyTypeOf, type Mapping, mappedViews, numberTables } from './mapping-definition.ts';
@@ -99,11 +99,22 @@ async function mapAll(
     total.deleted += compared.deleted;
     onProgress(rows);
   };
-  for (const view of mappedViews) {
-    const comparison = compareView(mapping, view, { limit: copiedAtOnce, acceptDeletions });
-    const copy = { database, mapping, comparison, signal, count };
-    await (isCopied ? compareAmongChanges(copy) : copyFromBothEnds(copy, view));
-    count({ ...(await transaction(comparison.end)), rows: 0 });
+  const options = { limit: copiedAtOnce, acceptDeletions };
+  if (isCopied) {
+    const comparison = createComparison(mapping, options);
+    // Changes are mapped as well, because the worker, which cannot map now, would delay them.
+    const step = async (connection: Connection) => {
+      await mapChanges(connection, mapping);
+      return comparison.step(connection);
+    };
+    for (let each = await transaction(step); each !== null; each = await transaction(step))
+      count(each);
+  } else {
+    for (const view of mappedViews) {
+      const comparison = compareView(mapping, view, options);
+      await copyFromBothEnds({ database, comparison, signal, count }, view);
+      count({ ...(await transaction(comparison.end)), rows: 0 });
+    }
   }
   await transaction(async (connection) => {
     await claimComparison(connection, begin);

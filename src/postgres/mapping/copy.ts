@@ -1,42 +1,18 @@
 import { type Connection, type Database, withConnection } from '../connection/pool.ts';
 import { type Compared, type compareView, createViewRange, type ViewRange } from './comparison.ts';
 import { repeatAfterConflicts } from './contention.ts';
-import { mapChanges } from './map-changes.ts';
-import type { MappedView, Mapping } from './mapping-definition.ts';
+import type { MappedView } from './mapping-definition.ts';
 import { inMappingTransaction } from './mapping-transaction.ts';
 
 /** The worker, which maps changes, holds the lock for less than a second. */
 export const lockTimeoutMs = 60_000;
 
-export type Copy = {
+type Copy = {
   readonly database: Database;
-  readonly mapping: Mapping;
   readonly comparison: ReturnType<typeof compareView>;
   readonly signal: AbortSignal;
   readonly count: (compared: Compared) => void;
 };
-
-/** Changes are mapped as well, because the worker, which cannot map now, would delay them. */
-export async function compareAmongChanges({
-  database,
-  mapping,
-  comparison,
-  signal,
-  count,
-}: Copy): Promise<void> {
-  const range = createViewRange();
-  while (!range.isEnd) {
-    const step = async (connection: Connection) => {
-      await mapChanges(connection, mapping);
-      return comparison.step(connection, range);
-    };
-    count(
-      await repeatAfterConflicts(() =>
-        inMappingTransaction(database, step, { signal, lockTimeoutMs }),
-      ),
-    );
-  }
-}
 
 /**
  * Copies rows up to the middle external id and beyond it at the same time: 1.7 times as fast on two cores

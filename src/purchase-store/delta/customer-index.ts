@@ -31,13 +31,13 @@ export async function readCustomerIndex(
   }
   const added = new Map<bigint, number>();
   return {
-    keyOf: (id) => added.get(id) ?? keys[positionOf(ids, id)],
+    keyOf: (id) => added.get(id) ?? keys[indexOf(ids, id)],
     add: (id, key) => void added.set(id, key),
   };
 }
 
 /** -1 if the sorted ids lack this one. */
-function positionOf(ids: BigInt64Array, id: bigint): number {
+function indexOf(ids: BigInt64Array, id: bigint): number {
   let [first, end] = [0, ids.length];
   while (first < end) {
     const middle = (first + end) >>> 1;

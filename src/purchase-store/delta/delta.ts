@@ -37,7 +37,7 @@ export const emptyBase = 'empty_base';
 
 /** The part of a log that a new delta shows. */
 export type ReplayedPart = Pick<LogLines, 'path' | 'lines' | 'bytes'> & {
-  /** The content of the part from a position on. */
+  /** The content of the part after so many bytes. */
   read(from: number): Buffer;
   /** Loads a saved delta that shows the first lines of the part; null if there is none. */
   load?(connection: DuckDBConnection, delta: string): Promise<SavedDelta | null>;

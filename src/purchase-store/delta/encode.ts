@@ -49,15 +49,15 @@ export async function encodePurchases(
 ): Promise<DuckDBValue[][]> {
   const wanted = new Map<Dictionary, Set<DictionaryValue>>();
   for (const dictionary of dictionaries) {
-    const position = positionOf(columnOf(dictionary));
-    const values = new Set(rows.map((row) => row[position] ?? null));
+    const index = indexOf(columnOf(dictionary));
+    const values = new Set(rows.map((row) => row[index] ?? null));
     values.delete(null);
     wanted.set(dictionary, values as Set<DictionaryValue>);
   }
   const found = await dictionaryKeys(connection, wanted);
   const keys = new Map([...found].map(([dictionary, each]) => [columnOf(dictionary), each]));
-  return purchaseColumns.flatMap((column, position) => {
-    const values = rows.map((row) => row[position] ?? null);
+  return purchaseColumns.flatMap((column, index) => {
+    const values = rows.map((row) => row[index] ?? null);
     return encodedColumnsOf(column, values, keys.get(column.name));
   });
 }
@@ -93,5 +93,5 @@ function encodedColumnsOf(
   return [instants, values.map((value) => quarterHourOf(value as bigint))];
 }
 
-const positionOf = (name: string): number =>
+const indexOf = (name: string): number =>
   purchaseColumns.findIndex((column) => column.name === name);

@@ -9,6 +9,7 @@ import { layoutVersion } from '../format/layout.ts';
 
 /** What a saved delta shows: a part of a log from its beginning, over a base. */
 export type SavedDelta = Pick<Current, 'layoutVersion' | 'base' | 'log'> & {
+  /** The bytes of the part. */
   readonly position: number;
   readonly lines: number;
   readonly records: number;

@@ -5,7 +5,7 @@ import {
   type ChangesQuery,
   NoChangeFeedError,
   readOrWait,
-  UnknownPositionError,
+  UnknownFeedPositionError,
 } from '../../domain/purchase-changes.ts';
 import { createWaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { DamagedFiles } from '../damage/damaged-files.ts';
@@ -21,9 +21,9 @@ import { layoutVersion } from '../format/layout.ts';
 import { DamagedLogError } from '../format/log.ts';
 import { publishedOf } from '../ticks/published.ts';
 import type { TickReader } from '../ticks/published-tick.ts';
-import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
 import { createChangeWatcher, type Wanted } from './change-watcher.ts';
 import { beginOfLog, findEnd, readFeedPage } from './feed-page.ts';
+import { decodePosition, encodePosition, type FeedPosition } from './feed-position.ts';
 
 /** Organizations whose CURRENT, damaged files and end of published batches are cached. */
 const maxOrganizations = 10_000;
@@ -45,7 +45,7 @@ export function createChangeFeed({ dataDirectory, ticks, onError }: FeedOptions)
     max: maxOrganizations,
     memoMethod: (id) => new DamagedFiles(dataDirectory, id, onError),
   });
-  const ends = new LRUCache<string, ChangePosition>({ max: maxOrganizations });
+  const ends = new LRUCache<string, FeedPosition>({ max: maxOrganizations });
 
   const readOrReport = (organizationId: bigint, directory: string): Current | null => {
     try {
@@ -101,13 +101,13 @@ export function createChangeFeed({ dataDirectory, ticks, onError }: FeedOptions)
         const page = { changes: [], hasMore: false, next: encodePosition(next), asOf };
         return { page, wanted: { organizationId, stamp, log: files.log, end: next.batch } };
       } catch (error) {
-        if (error instanceof UnknownPositionError) throw error;
+        if (error instanceof UnknownFeedPositionError) throw error;
         // The worker has replaced the log meanwhile.
         if (currentOf(organizationId)?.stamp !== stamp) continue;
         if (!(error instanceof DamagedLogError)) throw error;
         const known = damaged.memo(organizationId);
         if (!known.includes(files)) known.add(files, error);
-        throw after === null ? new NoChangeFeedError() : new UnknownPositionError();
+        throw after === null ? new NoChangeFeedError() : new UnknownFeedPositionError();
       }
     }
   };

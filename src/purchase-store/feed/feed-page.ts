@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { purchaseFromRow } from '../../domain/purchase.ts';
-import { type ChangesPage, UnknownPositionError } from '../../domain/purchase-changes.ts';
+import { type ChangesPage, UnknownFeedPositionError } from '../../domain/purchase-changes.ts';
 import { decodeRecords } from '../delta/decode-records.ts';
 import type { Current } from '../format/current.ts';
 import {
@@ -14,7 +14,7 @@ import {
   scanLog,
 } from '../format/log.ts';
 import type { Published } from '../ticks/published.ts';
-import type { ChangePosition } from './change-position.ts';
+import type { FeedPosition } from './feed-position.ts';
 
 /** A part of a log that belongs to the change feed. The last one grows: its end is null. */
 type FeedLog = { readonly log: string; readonly begin: number; readonly end: number | null };
@@ -28,7 +28,7 @@ const feedLogs = ({ replacedLogs, log, logBytes }: Current): FeedLog[] => [
   { log, begin: logBytes, end: null },
 ];
 
-const beginOf = ({ log, begin }: FeedLog): ChangePosition => ({
+const beginOf = ({ log, begin }: FeedLog): FeedPosition => ({
   log,
   batch: begin,
   record: 0,
@@ -36,7 +36,7 @@ const beginOf = ({ log, begin }: FeedLog): ChangePosition => ({
 });
 
 /** The begin of the log of the feed that follows all replaced logs. */
-export const beginOfLog = (current: Current): ChangePosition =>
+export const beginOfLog = (current: Current): FeedPosition =>
   beginOf({ log: current.log, begin: current.logBytes, end: null });
 
 /** A page ends after this number of bytes, even with few changes: a purchase may change often. */
@@ -49,23 +49,23 @@ type Page = {
   readonly lines: Map<string, Buffer>;
   readonly limit: number;
   bytesLeft: number;
-  next: ChangePosition;
+  next: FeedPosition;
   /** A limit is reached, and more changes follow. */
   isFull: boolean;
 };
 
 /**
- * The changes of published ticks after a position. Throws UnknownPositionError if the feed does not have
+ * The changes of published ticks after a position. Throws UnknownFeedPositionError if the feed does not have
  * it, and DamagedLogError if the log of CURRENT is damaged or missing.
  */
 export function readFeedPage(
   directory: string,
   published: Published,
-  { after, limit }: { readonly after: ChangePosition; readonly limit: number },
-): Pick<ChangesPage, 'changes' | 'hasMore'> & { readonly next: ChangePosition } {
+  { after, limit }: { readonly after: FeedPosition; readonly limit: number },
+): Pick<ChangesPage, 'changes' | 'hasMore'> & { readonly next: FeedPosition } {
   const logs = feedLogs(published.files);
   const first = logs.findIndex(({ log }) => log === after.log);
-  if (first === -1) throw new UnknownPositionError();
+  if (first === -1) throw new UnknownFeedPositionError();
   const page: Page = {
     ...{ lines: new Map(), limit, bytesLeft: maxPageBytes, next: after, isFull: false },
   };
@@ -94,12 +94,12 @@ function readFeedLog(directory: string, feedLog: FeedLog, published: Published, 
       if (page.isFull) return;
     }
     if (feedLog.end !== null && page.next.batch !== feedLog.end) {
-      throw new UnknownPositionError();
+      throw new UnknownFeedPositionError();
     }
   } catch (error) {
     // Nothing repairs a replaced log.
     const isBeyondRepair = feedLog.end !== null && error instanceof DamagedLogError;
-    throw isBeyondRepair ? new UnknownPositionError() : error;
+    throw isBeyondRepair ? new UnknownFeedPositionError() : error;
   } finally {
     closeSync(descriptor);
   }
@@ -110,7 +110,7 @@ function openLog(directory: string, { log, end }: FeedLog): number {
     return openSync(join(directory, log), 'r');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    throw end === null ? new DamagedLogError('it is missing') : new UnknownPositionError();
+    throw end === null ? new DamagedLogError('it is missing') : new UnknownFeedPositionError();
   }
 }
 
@@ -124,27 +124,27 @@ function requirePosition(
   descriptor: number,
   feedLog: FeedLog,
   end: number,
-  { batch, record, checksum }: ChangePosition,
+  { batch, record, checksum }: FeedPosition,
 ): void {
   const isWithin = batch >= feedLog.begin && batch <= end;
   const isBegin = batch === feedLog.begin && record === 0 && checksum === null;
   const isKnown =
     isBegin ||
     (isWithin && (record > 0 || checksum === checksumBefore(descriptor, feedLog.begin, batch)));
-  if (!isKnown || (checksum === null && !isBegin)) throw new UnknownPositionError();
+  if (!isKnown || (checksum === null && !isBegin)) throw new UnknownFeedPositionError();
 }
 
 /** The batches after a position. If the position is within a batch, the whole batch comes first. */
 function* batchesAfter(
   descriptor: number,
-  position: ChangePosition,
+  position: FeedPosition,
   end: number,
   published: number,
 ): Generator<Batch> {
   const batches = scanLog(descriptor, position.batch, end, published, windowBytes);
   if (position.record > 0) {
     const divided = firstBatch(batches);
-    if (divided?.checksum !== position.checksum) throw new UnknownPositionError();
+    if (divided?.checksum !== position.checksum) throw new UnknownFeedPositionError();
     yield divided;
   }
   yield* batches;
@@ -164,7 +164,7 @@ function firstBatch(batches: Generator<Batch>): Batch | null {
 function addBatch(descriptor: number, log: string, batch: Batch, page: Page): void {
   const { begin, end, checksum, records } = batch;
   const skipped = page.next.record;
-  if (skipped > records) throw new UnknownPositionError();
+  if (skipped > records) throw new UnknownFeedPositionError();
   let record = 0;
   for (const [id, line] of linesById(readLines(descriptor, batch))) {
     if (record >= skipped) {
@@ -186,11 +186,7 @@ function addBatch(descriptor: number, log: string, batch: Batch, page: Page): vo
  * Finds the end of the published batches of CURRENT's log, after a position. Reads the batches only if
  * some have later ticks.
  */
-export function findEnd(
-  directory: string,
-  published: Published,
-  from: ChangePosition,
-): ChangePosition {
+export function findEnd(directory: string, published: Published, from: FeedPosition): FeedPosition {
   const { log } = published.files;
   let end = from;
   const descriptor = openLog(directory, { log, begin: from.batch, end: null });

@@ -18,7 +18,7 @@ import { crc32 } from 'node:zlib';
 export type Batch = {
   /** Readers apply the batch once this tick is published. */
   readonly tick: number;
-  /** Positions in the log: of the first line, and after the last one. */
+  /** Offsets in the log: of the first line, and after the last one. */
   readonly begin: number;
   readonly end: number;
   readonly records: number;
@@ -58,19 +58,15 @@ const endOfBatch = Buffer.from('\ne\t');
 const [beginMark] = Buffer.from('t');
 
 /**
- * The batches of published ticks in `content`, which begins at `position` of a log. Throws
+ * The batches of published ticks in `content`, which begins at `offset` of a log. Throws
  * DamagedLogError if one of them is incomplete, or differs from its checksum. Readers take the
  * published tick before the content, so that the content has all of its batches. An incomplete batch
  * of a later tick is being appended.
  */
-export function* readBatches(
-  content: Buffer,
-  position: number,
-  published: number,
-): Generator<Batch> {
+export function* readBatches(content: Buffer, offset: number, published: number): Generator<Batch> {
   for (let begin = 0; begin < content.length; ) {
     const firstLine = content.indexOf(newline, begin);
-    if (content[begin] !== beginMark) throw damaged(position + begin);
+    if (content[begin] !== beginMark) throw damaged(offset + begin);
     if (firstLine === -1) return;
     const tick = Number(content.toString('latin1', begin + 2, firstLine));
     const lastLine = content.indexOf(endOfBatch, firstLine) + 1;
@@ -78,15 +74,15 @@ export function* readBatches(
     if (end === 0 && tick > published) return;
     // Batches of later ticks are verified too: a flipped bit may have changed the tick in the first line.
     const batch = end === 0 ? null : decodeBatch(content, begin, lastLine, end);
-    if (batch?.tick !== tick) throw damaged(position + begin);
+    if (batch?.tick !== tick) throw damaged(offset + begin);
     if (tick > published) return;
-    yield { ...batch, begin: position + begin, end: position + end };
+    yield { ...batch, begin: offset + begin, end: offset + end };
     begin = end;
   }
 }
 
-const damaged = (position: number): DamagedLogError =>
-  new DamagedLogError(`no valid batch begins at ${position}`);
+const damaged = (offset: number): DamagedLogError =>
+  new DamagedLogError(`no valid batch begins at ${offset}`);
 
 /** Null if the batch differs from its last line. */
 function decodeBatch(content: Buffer, begin: number, lastLine: number, end: number) {
@@ -133,22 +129,22 @@ export function* scanLog(
   size = windowBytes,
 ): Generator<Batch> {
   let bytes = size;
-  for (let position = begin; position < end; ) {
-    const until = Math.min(end, position + bytes);
+  for (let offset = begin; offset < end; ) {
+    const until = Math.min(end, offset + bytes);
     const isLast = until === end;
-    const before = position;
+    const before = offset;
     try {
-      const window = readRange(descriptor, position, until);
-      for (const batch of readBatches(window, position, published)) {
+      const window = readRange(descriptor, offset, until);
+      for (const batch of readBatches(window, offset, published)) {
         yield batch;
-        position = batch.end;
+        offset = batch.end;
       }
     } catch (error) {
       // The window may end within a batch.
       if (isLast || !(error instanceof DamagedLogError)) throw error;
     }
     if (isLast) return;
-    if (position === before) bytes *= 2;
+    if (offset === before) bytes *= 2;
   }
 }
 
@@ -181,9 +177,9 @@ export function* linesById(lines: Buffer): Generator<[id: string, line: Buffer]>
 }
 
 /** The end of the last batch of a log. */
-export type LogEnd = { readonly position: number; readonly totalRecords: number };
+export type LogEnd = { readonly bytes: number; readonly totalRecords: number };
 
-export const emptyLog: LogEnd = { position: 0, totalRecords: 0 };
+export const emptyLog: LogEnd = { bytes: 0, totalRecords: 0 };
 
 const tailBytes = 128;
 
@@ -200,9 +196,9 @@ export function recoverLog(
   const descriptor = openSync(path, 'r+');
   try {
     const end = findEnd(descriptor, published, minBytes);
-    if (end.position < fstatSync(descriptor).size) {
+    if (end.bytes < fstatSync(descriptor).size) {
       beforeCut();
-      ftruncateSync(descriptor, end.position);
+      ftruncateSync(descriptor, end.bytes);
     }
     return end;
   } finally {
@@ -226,13 +222,13 @@ function findEnd(descriptor: number, published: number, minBytes: number): LogEn
   if (size < minBytes) throw damaged(size);
   const last = batchBefore(descriptor, 0, size);
   if (last !== null && last.tick <= published) {
-    return { position: size, totalRecords: last.totalRecords };
+    return { bytes: size, totalRecords: last.totalRecords };
   }
   let end = emptyLog;
   for (const batch of scanLog(descriptor, 0, size, published)) {
-    end = { position: batch.end, totalRecords: batch.totalRecords };
+    end = { bytes: batch.end, totalRecords: batch.totalRecords };
   }
-  if (end.position < minBytes) throw damaged(end.position);
+  if (end.bytes < minBytes) throw damaged(end.bytes);
   return end;
 }
 
@@ -276,22 +272,22 @@ export function appendBatches(
   const descriptor = openSync(path, 'r+');
   try {
     const { size } = fstatSync(descriptor);
-    if (size !== end.position) throw damaged(size);
+    if (size !== end.bytes) throw damaged(size);
     try {
-      writeAt(descriptor, content, end.position);
+      writeAt(descriptor, content, end.bytes);
     } catch (error) {
-      ftruncateSync(descriptor, end.position);
+      ftruncateSync(descriptor, end.bytes);
       throw error;
     }
   } finally {
     closeSync(descriptor);
   }
-  return { position: end.position + content.length, totalRecords };
+  return { bytes: end.bytes + content.length, totalRecords };
 }
 
-function writeAt(descriptor: number, content: Buffer, position: number): void {
+function writeAt(descriptor: number, content: Buffer, offset: number): void {
   for (let written = 0; written < content.length; ) {
     const left = content.length - written;
-    written += writeSync(descriptor, content, written, left, position + written);
+    written += writeSync(descriptor, content, written, left, offset + written);
   }
 }

@@ -9,7 +9,7 @@ import {
   maxTexts,
   type PurchaseFilters,
 } from '../../domain/purchase-query.ts';
-import { purchaseStats } from '../../domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../domain/purchase-stats.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import type { ApiRequest } from '../../http/route.ts';
 import { excludedValues, valuesExcludedOf } from './excluded-values.ts';
@@ -78,7 +78,7 @@ async function requireKnownCurrencies(request: FilterRequest): Promise<void> {
   const currency = [...given].filter((text) => !isCode(text));
   if (currency.length === 0) return;
   const ofAny = { filters: { currency }, groupBy: 'currency', groupLimit: maxTexts } as const;
-  const { result } = await purchaseStats(purchases, organizationId, ofAny, signal, client);
+  const { result } = await readPurchaseStats(purchases, organizationId, ofAny, signal, client);
   const stored = result.groups.map(({ key }) => key);
   const unknown = currency.find((text) => !stored.includes(text));
   if (unknown === undefined) return;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { purchaseStats as readStats } from '../../domain/purchase-stats.ts';
+import { readPurchaseStats } from '../../domain/purchase-stats.ts';
 import type { ResponseTable } from '../../http/formats/table.ts';
 import { named } from '../../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../../http/route.ts';
@@ -71,7 +71,7 @@ export const purchaseStats: ResourceRoutes = () => [
       const timeZone = timezone === 'UTC' ? undefined : timezone;
       const filters = await readFilters(request);
       const statsQuery = { filters, groupBy, groupLimit, timeZone };
-      const { result, ...shown } = await readStats(
+      const { result, ...shown } = await readPurchaseStats(
         purchases,
         organizationId,
         statsQuery,

@@ -8,7 +8,7 @@ import {
 } from '../../domain/period.ts';
 import type { PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
-import { purchaseTimeSeries as readTimeSeries } from '../../domain/purchase-stats.ts';
+import { readPurchaseTimeSeries } from '../../domain/purchase-stats.ts';
 import type { ResponseTable } from '../../http/formats/table.ts';
 import { ApiError } from '../../http/response/errors.ts';
 import { dateTime, named } from '../../http/response/wire.ts';
@@ -90,7 +90,7 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
       const timeZone = timezone === 'UTC' ? undefined : timezone;
       const filters = await readFilters(request);
       const seriesQuery = { filters, interval, groupBy, groupLimit, timeZone, weekStart };
-      const { result, ...shown } = await readTimeSeries(
+      const { result, ...shown } = await readPurchaseTimeSeries(
         purchases,
         organizationId,
         seriesQuery,

@@ -97,7 +97,7 @@ export function readRecords(
   list: RecordList,
   { limit, starting_after: cursor }: PageParameters,
 ): Promise<RecordPage> {
-  const startingAfter = cursor && { id: cursor.id, position: placeIn(cursor, list.order) };
+  const startingAfter = cursor && { id: cursor.id, place: placeIn(cursor, list.order) };
   return readPage<RecordRow>(connection, { ...list, table, selectList, limit, startingAfter });
 }
 
@@ -115,7 +115,7 @@ export function serializePage<Fields extends Record<string, Field>>(
 ): HandlerResult<ListResponse<Fields>, undefined> {
   if (page === undefined) throw invalidCursor();
   const { rows, end } = page;
-  const next = end && encodeCursor(record.resource, end.id, { column, value: end.position });
+  const next = end && encodeCursor(record.resource, end.id, { column, value: end.place });
   const data = rows.map((row) => serializeRecord(record, row, publicAppUrl));
   return { result: { data, has_more: next !== null }, asOf: undefined, next };
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { invalidatesInstance } from '../../../src/duckdb/damage.ts';
 import { organizationDirectory } from '../../../src/purchase-store/format/current.ts';
 import { DamagedLogError, linesById } from '../../../src/purchase-store/format/log.ts';
-import { isUpsert, type Records } from '../../capture/log-records.ts';
+import { isUpsert, type Records } from '../../capture/changed-purchases.ts';
 import { isFileDamage } from '../../describe-failure.ts';
 import type { FileStore } from '../../files/file-store.ts';
 import {
@@ -42,11 +42,11 @@ export async function compact(
     if (shortened !== null) log.append(shortened.records);
     const { base, purchases, ...merged } =
       shortened ?? (await mergeIntoBase(options, current, tick));
-    let { position } = merged;
+    let { mergedBytes } = merged;
     const appendUntil = (published: number) => {
-      for (const batch of publishedBatches(path, published, position)) {
+      for (const batch of publishedBatches(path, published, mergedBytes)) {
         log.append(batch);
-        position = batch.end;
+        mergedBytes = batch.end;
       }
     };
     files = { ...files, base, purchases };
@@ -71,7 +71,7 @@ export async function compact(
           throw new Error('other files were published during the compaction');
         }
         appendUntil(published);
-        if (position !== store.published(organization.id)?.end.position) {
+        if (mergedBytes !== store.published(organization.id)?.end.bytes) {
           throw new DamagedLogError('it lacks batches');
         }
         await publishFiles(store, files, noGap, published, watermark);
@@ -87,24 +87,24 @@ export async function compact(
 type Shortened = {
   readonly base: null;
   readonly purchases: number;
-  readonly position: number;
+  readonly mergedBytes: number;
   readonly records: Records;
 };
 
 /** The last record of each purchase; null if the purchases are too many, or have too much text. */
 function shorten(path: string, published: number, max: number): Shortened | null {
   const last = new Map<string, Buffer>();
-  let position = 0;
+  let mergedBytes = 0;
   for (const { lines, end } of publishedBatches(path, published)) {
     for (const [id, line] of linesById(lines)) {
       if (isUpsert(line)) last.set(id, line);
       else last.delete(id);
     }
     if (last.size > max) return null;
-    position = end;
+    mergedBytes = end;
   }
   const lines = Buffer.concat([...last.values()]);
   if (lines.length > maxBytesWithoutBase) return null;
   const records = { lines, records: last.size };
-  return { base: null, purchases: last.size, position, records };
+  return { base: null, purchases: last.size, mergedBytes, records };
 }

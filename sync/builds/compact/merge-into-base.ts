@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { purchaseColumns } from '../../../src/domain/purchase.ts';
-import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
+import type { PurchasePlace } from '../../../src/domain/purchase-query.ts';
 import { queryRows, runStatement } from '../../../src/duckdb/connection.ts';
 import { requireSpace } from '../../../src/process/disk-space.ts';
 import { dictionaries } from '../../../src/purchase-store/format/layout.ts';
@@ -39,7 +39,7 @@ export type Merged = {
   readonly base: string;
   readonly purchases: number;
   /** The end of the part of the log that was merged. */
-  readonly position: number;
+  readonly mergedBytes: number;
 };
 
 /** Merges a base and the batches of published ticks of a log into a new base, in the order of creation. */
@@ -65,9 +65,9 @@ export async function mergeIntoBase(
       await fitRowGroups(file, bytes / (rows + store.part().records));
       await mergeStore(file, store.catalogs, chunkRows, signal);
       const purchases = await countPurchases(connection, file.catalog);
-      const { position } = store.part();
+      const { bytes: mergedBytes } = store.part();
       await store.close(connection);
-      return { base: await finishBase(file), purchases, position };
+      return { base: await finishBase(file), purchases, mergedBytes };
     } catch (error) {
       await store.close(connection).catch(() => {});
       throw error;
@@ -124,7 +124,7 @@ async function sliceBounds(
   connection: DuckDBConnection,
   { base }: StoreCatalogs,
   chunkRows: number,
-): Promise<PurchasePosition[]> {
+): Promise<PurchasePlace[]> {
   const rows = raw(String(Math.min(rowsOfPart, chunkRows)));
   const parts = await queryRows(
     connection,
@@ -132,8 +132,8 @@ async function sliceBounds(
       select epoch_us(max(created_at)), max_by(id, rowid), count(*), sum(${raw(textBytes)})::bigint
       from ${raw(base)}.purchase group by rowid // ${rows} order by min(rowid)`,
   );
-  const bounds: PurchasePosition[] = [];
-  let last: PurchasePosition | null = null;
+  const bounds: PurchasePlace[] = [];
+  let last: PurchasePlace | null = null;
   let slice = { rows: 0n, bytes: 0n };
   for (const [createdAt, id, rows, bytes] of parts as [bigint, bigint, bigint, bigint][]) {
     const isFull = slice.rows + rows > chunkRows || slice.bytes + bytes > maxSliceBytes;

@@ -1,4 +1,4 @@
-import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
+import type { PurchasePlace } from '../../../src/domain/purchase-query.ts';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { OversizedRowError } from '../../describe-failure.ts';
 import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purchases.ts';
@@ -10,7 +10,7 @@ const maxLongChunkBytes = 32 * 2 ** 20;
 
 /** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */
 type ChunkReader = {
-  read(after: PurchasePosition | null, path: string): Promise<CopiedChunk>;
+  read(after: PurchasePlace | null, path: string): Promise<CopiedChunk>;
 };
 
 export function createChunkReader(options: {

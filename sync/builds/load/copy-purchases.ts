@@ -4,16 +4,16 @@ import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { formatInstant, parseInstant } from '../../../src/domain/instant.ts';
 import { type PurchaseColumn, purchaseColumns } from '../../../src/domain/purchase.ts';
-import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
+import type { PurchasePlace } from '../../../src/domain/purchase-query.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
+import { setLocal } from '../../capture/changed-purchases.ts';
 import { takeSnapshot } from '../../capture/snapshot.ts';
-import { setLocal } from '../../capture/transaction-settings.ts';
 
-/** Rows that were copied to a file. `until` is the position of the last row, null if no rows follow. */
+/** Rows that were copied to a file. `until` is the place of the last row, null if no rows follow. */
 export type CopiedChunk = {
   readonly rows: number;
   readonly bytes: number;
-  readonly until: PurchasePosition | null;
+  readonly until: PurchasePlace | null;
 };
 
 /** A chunk exceeds `maxBytes`. */
@@ -25,7 +25,7 @@ type ChunkLimits = {
   readonly beforeWriting: (bytes: number) => void;
 };
 
-/** The columns of the file. The position is last in each line, where no text can be mistaken for it. */
+/** The columns of the file. The place is last in each line, where no text can be mistaken for it. */
 export const copiedColumns: readonly PurchaseColumn[] = [
   ...purchaseColumns.filter(({ name }) => name !== 'id' && name !== 'created_at'),
   ...['id', 'created_at'].map(
@@ -50,7 +50,7 @@ const copyChunk = `
   ) to stdout`;
 
 /**
- * Writes the next `rows` purchases after a position to a file, in the text format of COPY and in the order of creation.
+ * Writes the next `rows` purchases after a place to a file, in the text format of COPY and in the order of creation.
  * Each chunk has its own transaction, because a long one holds back every vacuum. Rejects if
  * the signal is aborted, and with ChunkTooLargeError if the file would exceed its limit.
  */
@@ -58,7 +58,7 @@ export async function copyPurchases(
   database: Database,
   from: {
     readonly organizationId: bigint;
-    readonly after: PurchasePosition | null;
+    readonly after: PurchasePlace | null;
     readonly rows: number;
   },
   file: string,
@@ -81,16 +81,16 @@ export async function copyPurchases(
   return {
     rows: rowCount,
     bytes: copy.bytes,
-    until: rowCount < rows ? null : positionAtEnd(copy.tail),
+    until: rowCount < rows ? null : placeAtEnd(copy.tail),
   };
 }
 
-/** The position in the last line. Null if its instant is infinite, which DuckDB then rejects. */
-function positionAtEnd(tail: string): PurchasePosition | null {
+/** The place in the last line. Null if its instant is infinite, which DuckDB then rejects. */
+function placeAtEnd(tail: string): PurchasePlace | null {
   if (/\t-?infinity\n$/.test(tail)) return null;
   const [, id = '', day, time] = /\t(-?\d+)\t([^\t ]+) ([^\t ]+)\n$/.exec(tail) ?? [];
   const createdAt = parseInstant(`${day}T${time}Z`, 'down');
-  if (createdAt === null) throw new Error('the last line of a chunk has no position');
+  if (createdAt === null) throw new Error('the last line of a chunk has no place');
   return { createdAt, id: BigInt(id) };
 }
 

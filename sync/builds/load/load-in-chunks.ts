@@ -4,7 +4,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { latestInstant } from '../../../src/domain/instant.ts';
 import { purchaseColumns } from '../../../src/domain/purchase.ts';
-import type { PurchasePosition } from '../../../src/domain/purchase-query.ts';
+import type { PurchasePlace } from '../../../src/domain/purchase-query.ts';
 import { queryRows } from '../../../src/duckdb/connection.ts';
 import { inTransaction } from '../../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../../src/postgres/connection/pool.ts';
@@ -47,7 +47,7 @@ export const rowGroupRows = 122_880;
 /**
  * Loads all purchases of an organization into a base, in chunks. At the same time, Postgres copies a chunk, DuckDB
  * decodes the one before, and inserts the one before that. Each chunk is committed with its end
- * position, so an interrupted load resumes there. The caller completes the load with the changes
+ * place, so an interrupted load resumes there. The caller completes the load with the changes
  * since `progress.since`.
  */
 export async function loadInChunks(
@@ -181,8 +181,8 @@ function maxWrittenBytes({ rows, bytes }: CopiedChunk): number {
   return Math.ceil(bytes * (1 + loggedShare));
 }
 
-/** The position after the last purchase: a load that resumes here reads no rows. */
-const endPosition: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
+/** The place after the last purchase: a load that resumes here reads no rows. */
+const endPlace: PurchasePlace = { createdAt: latestInstant, id: 2n ** 63n - 1n };
 
 async function begin(
   file: BaseFile,
@@ -212,7 +212,7 @@ async function insertChunk(
   const { catalog } = file;
   const loaded = before.loaded + chunk.rows;
   const since = { ...before.since, token: chunk.token };
-  const progress = { ...before, since, loaded, after: chunk.until ?? endPosition };
+  const progress = { ...before, since, loaded, after: chunk.until ?? endPlace };
   const rows: EncodedTable = { table: 'loaded', entries: ({ table }) => `${catalog}.${table}` };
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(rows, (each) => entriesOfBase(catalog, each)));

@@ -116,7 +116,7 @@ async function mergeLog(
   const { loadChunkRows: chunkRows } = options;
   const merged = await mergeIntoBase(
     { ...options, organizationId: organization.id, chunkRows, signal },
-    { base, log: log.name, logBytes: log.end().position, asOf: 0n },
+    { base, log: log.name, logBytes: log.end().bytes, asOf: 0n },
     visibleAtOnce,
   );
   const directory = organizationDirectory(options.dataDirectory, organization.id);
@@ -146,7 +146,7 @@ async function completeLoad(
       for await (const [, records] of streamChanges(postgres, [id], since.snapshot)) {
         signal.throwIfAborted();
         files.log.append(records);
-        if (files.log.end().position > maxLogBytes) files = await mergeFiles();
+        if (files.log.end().bytes > maxLogBytes) files = await mergeFiles();
       }
       await withFiles(options, connection, files, async (catalogs) => {
         const [row] = await queryRows(
@@ -178,7 +178,7 @@ async function withFiles<Result>(
   work: (catalogs: StoreCatalogs) => Promise<Result>,
 ): Promise<Result> {
   const directory = organizationDirectory(dataDirectory, organization.id);
-  const current = { base, log: log.name, logBytes: log.end().position, asOf: 0n };
+  const current = { base, log: log.name, logBytes: log.end().bytes, asOf: 0n };
   const opened = { published: visibleAtOnce, catalog: `loaded_${organization.id}` };
   const store = await openStore(connection, bases, directory, current, opened);
   return work(store.catalogs).finally(() => store.close(connection));

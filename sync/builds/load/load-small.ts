@@ -58,7 +58,7 @@ export async function loadSmall(
         signal.throwIfAborted();
         const log = logs.get(id) as NewLog;
         log.append(records);
-        if (log.end().position > maxBytesWithoutBase) throw new TooManyBytesError(id);
+        if (log.end().bytes > maxBytesWithoutBase) throw new TooManyBytesError(id);
       }
       return now;
     });

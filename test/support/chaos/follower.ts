@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { purchaseColumns } from '../../../src/domain/purchase.ts';
-import { NoChangeFeedError, UnknownPositionError } from '../../../src/domain/purchase-changes.ts';
+import {
+  NoChangeFeedError,
+  UnknownFeedPositionError,
+} from '../../../src/domain/purchase-changes.ts';
 import type { Database } from '../../../src/postgres/connection/pool.ts';
 import { servedSource } from '../../../src/postgres/connection/source-identity.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
@@ -63,7 +66,7 @@ export function createFollowers(dataDirectory: string, reader: GenerationReader)
       if (!isEnding) known.after = page.next;
       return { copy: known, hasMore: page.hasMore };
     } catch (error) {
-      if (error instanceof UnknownPositionError) {
+      if (error instanceof UnknownFeedPositionError) {
         copies.delete(source);
         return step(database, id, limit, isEnding);
       }

@@ -155,7 +155,7 @@ async function readStore(
     sql`select ${raw(selectList)} from ${source(store.catalogs)}`,
   )) as Row[];
   return {
-    name: `${store.current.log} ${store.part().position}`,
+    name: `${store.current.log} ${store.part().bytes}`,
     rows,
     errors: await findIntegrityErrors(connection, store),
   };

@@ -5,7 +5,7 @@ import {
   isUnfiltered,
   type PurchaseFilters,
   type PurchaseListQuery,
-  type PurchasePosition,
+  type PurchasePlace,
 } from '../../../domain/purchase-query.ts';
 import { defaultShortcuts, type Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { createBoundedCache } from '../../../process/bounded-cache.ts';
@@ -18,7 +18,7 @@ import {
   isOlder,
   isWithin,
   type ListRange,
-  positionOf,
+  placeOf,
   rangeBytes,
   withChanges,
 } from './list-range.ts';
@@ -30,14 +30,14 @@ import { doesMatch } from './matching-purchases.ts';
  * the shop has changed.
  */
 export type ListCache = {
-  /** The cached lists of a store at a position of its log. No other store ever has its `catalog`. */
+  /** The cached lists of a store with a part of its log. No other store ever has its `catalog`. */
   of(store: CachedStore): CachedLists;
 };
 
-/** A store whose log does not change up to `position`. */
+/** A store whose log does not change up to `logBytes`. */
 type CachedStore = {
   readonly catalog: string;
-  readonly position: number;
+  readonly logBytes: number;
   /** The changes between two positions of the log; null if they are too many to decode at once. */
   changesBetween(from: number, to: number): readonly ChangedPurchase[] | null;
 };
@@ -52,14 +52,14 @@ export type CachedLists = {
 };
 
 type ReadQuery = PurchaseListQuery & {
-  /** The position of `startingAfter`. */
-  readonly cursor: PurchasePosition | null;
+  /** The place of `startingAfter`. */
+  readonly cursor: PurchasePlace | null;
   /** No purchase is later; microseconds since 1970. */
   readonly last: bigint;
 };
 
-/** The ranges of a list at a position of the log. The one that was read last is the first. */
-type CachedList = { readonly position: number; readonly ranges: readonly ListRange[] };
+/** The ranges of a list with a part of the log. The one that was read last is the first. */
+type CachedList = { readonly logBytes: number; readonly ranges: readonly ListRange[] };
 
 const maxRanges = 4;
 const maxRangeBytes = 2 ** 20;
@@ -79,22 +79,22 @@ function createCachedLists(
   store: CachedStore,
   shortcuts: Shortcuts,
 ): CachedLists {
-  const { catalog, position } = store;
+  const { catalog, logBytes } = store;
 
-  /** The ranges of a list without bounds at the position of the store. */
+  /** The ranges of a list without bounds with the log of the store. */
   const rangesOf = (filters: PurchaseFilters): readonly ListRange[] => {
     const key = keyOf(catalog, filters);
     const list = lists.get(key);
-    if (list === undefined || list.position > position) return [];
-    if (list.position === position) return list.ranges;
-    const changed = store.changesBetween(list.position, position);
+    if (list === undefined || list.logBytes > logBytes) return [];
+    if (list.logBytes === logBytes) return list.ranges;
+    const changed = store.changesBetween(list.logBytes, logBytes);
     if (changed === null) {
       lists.delete(key);
       return [];
     }
     const states = matchingStates(changed, filters);
     const ranges = list.ranges.map((range) => withChanges(range, states));
-    lists.set(key, { position, ranges });
+    lists.set(key, { logBytes, ranges });
     return ranges;
   };
 
@@ -106,7 +106,7 @@ function createCachedLists(
       const cursor = cursorUntil(createdUntil, given);
       for (const range of ranges) {
         if (!isWithin(range, cursor)) continue;
-        const newest = range.purchases.findIndex((each) => isOlder(positionOf(each), cursor));
+        const newest = range.purchases.findIndex((each) => isOlder(placeOf(each), cursor));
         const rest = newest === -1 ? [] : range.purchases.slice(newest, newest + limit + 1);
         const earlier =
           createdSince === undefined
@@ -130,16 +130,16 @@ function createCachedLists(
       const { purchases, hasMore } = await read(size);
       const oldest = hasMore ? purchases.at(-1) : undefined;
       const endOfAll = createdSince === undefined ? null : endAt(createdSince);
-      const end = oldest === undefined ? endOfAll : positionOf(oldest);
+      const end = oldest === undefined ? endOfAll : placeOf(oldest);
       const isAfterAll = createdUntil !== undefined && createdUntil >= last;
       const after = cursorUntil(isAfterAll ? undefined : createdUntil, cursor);
       const ranges = rangesOf(filters);
       const key = keyOf(catalog, filters);
-      // Other queries may have cached a later position meanwhile.
-      if ((lists.peek(key)?.position ?? 0) <= position) {
+      // Other queries may have cached more of the log meanwhile.
+      if ((lists.peek(key)?.logBytes ?? 0) <= logBytes) {
         const known = typeof startingAfter === 'bigint' ? cursor : null;
         const added = createRange({ after, end, cursor: known }, purchases);
-        lists.set(key, { position, ranges: [added, ...ranges].slice(0, maxRanges) });
+        lists.set(key, { logBytes, ranges: [added, ...ranges].slice(0, maxRanges) });
       }
       return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
     },
@@ -172,7 +172,7 @@ function matchingStates(
 /** The number of purchases to read after `cursor`: more if a cached range ends there, as in a walk. */
 function readAhead(
   ranges: readonly ListRange[],
-  cursor: PurchasePosition | null,
+  cursor: PurchasePlace | null,
   { maxReadAheadPurchases }: Shortcuts,
 ): number {
   const before = ranges.find((range) => cursor !== null && isWithin(range, cursor));
@@ -185,11 +185,11 @@ function readAhead(
 /** Undefined if no range has a purchase with this id, or was read after it. */
 function positionIn(
   ranges: readonly ListRange[],
-  startingAfter: bigint | PurchasePosition,
-): PurchasePosition | undefined {
+  startingAfter: bigint | PurchasePlace,
+): PurchasePlace | undefined {
   if (typeof startingAfter !== 'bigint') return startingAfter;
   const purchase = findIn(ranges, startingAfter);
-  if (purchase !== undefined) return positionOf(purchase);
+  if (purchase !== undefined) return placeOf(purchase);
   return ranges.find(({ cursor }) => cursor?.id === startingAfter)?.cursor ?? undefined;
 }
 

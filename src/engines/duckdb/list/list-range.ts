@@ -1,17 +1,17 @@
 import { isTextColumn, type Purchase, purchaseColumns } from '../../../domain/purchase.ts';
-import type { PurchasePosition } from '../../../domain/purchase-query.ts';
+import type { PurchasePlace } from '../../../domain/purchase-query.ts';
 
 /** All purchases of a list that are older than `after` and no older than `end`, newest first. */
 export type ListRange = {
   /** Null: the range has the newest purchase. */
-  readonly after: PurchasePosition | null;
+  readonly after: PurchasePlace | null;
   /** Null: the range has the oldest purchase. */
-  readonly end: PurchasePosition | null;
+  readonly end: PurchasePlace | null;
   /**
-   * The position of the purchase after which the range was read, while it has not changed since. Null if the
-   * client gave the position: the purchase may have had another one at that time already.
+   * The place of the purchase after which the range was read, while it has not changed since. Null if the
+   * client gave the place: the purchase may have had another one at that time already.
    */
-  readonly cursor: PurchasePosition | null;
+  readonly cursor: PurchasePlace | null;
   readonly purchases: readonly Purchase[];
   /** About the bytes that the purchases take. */
   readonly bytes: number;
@@ -45,7 +45,7 @@ export function withChanges(
   const cursor = range.cursor !== null && states.has(range.cursor.id) ? null : range.cursor;
   const kept = range.purchases.filter(({ id }) => !states.has(id));
   const added = [...states.values()].filter(
-    (each): each is Purchase => each !== null && hasPlaceFor(range, positionOf(each)),
+    (each): each is Purchase => each !== null && hasPlaceFor(range, placeOf(each)),
   );
   if (added.length === 0 && kept.length === range.purchases.length) return { ...range, cursor };
   const purchases = [...kept, ...added].sort(compareNewestFirst);
@@ -53,28 +53,28 @@ export function withChanges(
     return createRange({ after, end, cursor }, purchases);
   }
   const newest = purchases.slice(0, maxGrownPurchases);
-  return createRange({ after, end: positionOf(newest.at(-1) as Purchase), cursor }, newest);
+  return createRange({ after, end: placeOf(newest.at(-1) as Purchase), cursor }, newest);
 }
 
 /** Whether the range has all purchases that follow the cursor up to its end. */
-export const isWithin = ({ after, end }: ListRange, cursor: PurchasePosition | null): boolean =>
+export const isWithin = ({ after, end }: ListRange, cursor: PurchasePlace | null): boolean =>
   cursor === null
     ? after === null
     : (after === null || !isOlder(after, cursor)) && (end === null || !isOlder(cursor, end));
 
-const hasPlaceFor = ({ after, end }: ListRange, position: PurchasePosition): boolean =>
-  (after === null || isOlder(position, after)) && (end === null || !isOlder(position, end));
+const hasPlaceFor = ({ after, end }: ListRange, place: PurchasePlace): boolean =>
+  (after === null || isOlder(place, after)) && (end === null || !isOlder(place, end));
 
-/** Whether the position follows `other` in a list. Every position follows null. */
-export const isOlder = (position: PurchasePosition, other: PurchasePosition | null): boolean =>
+/** Whether the place follows `other` in a list. Every place follows null. */
+export const isOlder = (place: PurchasePlace, other: PurchasePlace | null): boolean =>
   other === null ||
-  position.createdAt < other.createdAt ||
-  (position.createdAt === other.createdAt && position.id < other.id);
+  place.createdAt < other.createdAt ||
+  (place.createdAt === other.createdAt && place.id < other.id);
 
 const compareNewestFirst = (one: Purchase, other: Purchase): number =>
-  isOlder(positionOf(one), positionOf(other)) ? 1 : -1;
+  isOlder(placeOf(one), placeOf(other)) ? 1 : -1;
 
-export const positionOf = ({ id, created_at: createdAt }: Purchase): PurchasePosition => ({
+export const placeOf = ({ id, created_at: createdAt }: Purchase): PurchasePlace => ({
   id,
   createdAt,
 });
@@ -82,18 +82,18 @@ export const positionOf = ({ id, created_at: createdAt }: Purchase): PurchasePos
 /** Every purchase has a lesser id, and a greater one than its opposite. */
 const greatestId = 2n ** 63n;
 
-/** The position after which a page begins: a bound of time is a position in the list without it. */
+/** The place after which a page begins: a bound of time is a place in the list without it. */
 export function cursorUntil(
   createdUntil: bigint | undefined,
-  cursor: PurchasePosition | null,
-): PurchasePosition | null {
+  cursor: PurchasePlace | null,
+): PurchasePlace | null {
   if (createdUntil === undefined) return cursor;
   const until = { id: greatestId, createdAt: createdUntil };
   return cursor !== null && isOlder(cursor, until) ? cursor : until;
 }
 
-/** The position that follows the purchases since an instant. */
-export const endAt = (createdSince: bigint): PurchasePosition => ({
+/** The place that follows the purchases since an instant. */
+export const endAt = (createdSince: bigint): PurchasePlace => ({
   id: -greatestId,
   createdAt: createdSince,
 });

@@ -11,7 +11,7 @@ import { type PurchasePage, UnknownCursorError } from '../../../domain/purchase-
 import type {
   PurchaseFilters,
   PurchaseListQuery,
-  PurchasePosition,
+  PurchasePlace,
 } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows, streamChunks } from '../../../duckdb/connection.ts';
 import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
@@ -75,12 +75,12 @@ export async function findPurchase(
   return purchase ?? null;
 }
 
-/** A deleted purchase keeps its position until the next compaction of the files. */
+/** A deleted purchase keeps its place until the next compaction of the files. */
 async function findCursor(
   connection: DuckDBConnection,
   { catalogs: { base, delta } }: Generation,
-  startingAfter: bigint | PurchasePosition,
-): Promise<PurchasePosition> {
+  startingAfter: bigint | PurchasePlace,
+): Promise<PurchasePlace> {
   if (typeof startingAfter !== 'bigint') return startingAfter;
   const [row] = await queryRows(
     connection,

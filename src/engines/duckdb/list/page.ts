@@ -1,7 +1,7 @@
 import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns } from '../../../domain/purchase.ts';
-import type { PurchaseFilters, PurchasePosition } from '../../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchasePlace } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, iterateRows } from '../../../duckdb/connection.ts';
 import { type Shortcuts, shortcutSettings } from '../../../duckdb/shortcuts.ts';
 import { labelKey } from '../../../purchase-store/format/layout.ts';
@@ -21,7 +21,7 @@ type PageQuery = {
   readonly filters: PurchaseFilters;
   /** Those of the filters. */
   readonly conditions: RowConditions;
-  readonly cursor: PurchasePosition | null;
+  readonly cursor: PurchasePlace | null;
   readonly limit: number;
 };
 
@@ -103,12 +103,12 @@ async function readNewest(
       if (current.length === limit) return current;
     }
     if (last === undefined || read < size) return current;
-    left = narrowed(conditions, isAfter(positionOf(last)));
+    left = narrowed(conditions, isAfter(placeOf(last)));
   }
 }
 
 /** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
-function isAfter({ id, createdAt }: PurchasePosition): Sql {
+function isAfter({ id, createdAt }: PurchasePlace): Sql {
   const instant = new DuckDBTimestampValue(createdAt);
   return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
 }
@@ -120,7 +120,7 @@ const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
 /** By position, because the union shows `created_at` as a number of another name. */
 const newestFirst = raw(`${creationIndex + 1} desc, ${idIndex + 1} desc`);
 
-const positionOf = (row: DuckDBRow): PurchasePosition => ({
+const placeOf = (row: DuckDBRow): PurchasePlace => ({
   id: row[idIndex] as bigint,
   createdAt: row[creationIndex] as bigint,
 });

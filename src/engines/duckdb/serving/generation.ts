@@ -14,7 +14,7 @@ import {
   type LabelCache,
 } from './label-cache.ts';
 
-/** A base, and a delta at one position of the log. */
+/** A base, and a delta with a part of the log. */
 export type Generation = {
   readonly catalogs: StoreCatalogs;
   readonly labels: LabelCache;

@@ -113,7 +113,7 @@ export class OrganizationFiles {
         const ofTick = tickInstantOf(published);
         // Without pending batches, the store may show a later tick, if the tick's file went back.
         const instant = pending === null ? later(ofTick, opened.instant) : ofTick;
-        const end = pending?.end ?? opened.store.part().position;
+        const end = pending?.end ?? opened.store.part().bytes;
         return { opened, tick, pending, end, instant };
       } catch (error) {
         this.damaged.add(current, error);

@@ -42,9 +42,9 @@ export type UseOptions = {
 
 type ServedOrganizationOptions = FilesOptions & { readonly lists: ListCache };
 
-/** The name of the data of an open store up to a position of its log. */
-const nameOf = ({ store: { current } }: VersionedStore, position: number): string =>
-  `${current.base} ${current.log} ${position}`;
+/** The name of the data of an open store with a part of its log. */
+const nameOf = ({ store: { current } }: VersionedStore, logBytes: number): string =>
+  `${current.base} ${current.log} ${logBytes}`;
 
 /** False also if the pending changes cannot be read: applying them reports why. */
 function isUnaffected(
@@ -54,8 +54,8 @@ function isUnaffected(
 ): boolean {
   if (pending === null) return true;
   try {
-    const { position } = store.part();
-    const changed = store.changesBetween(position, pending.end, maxSearchedChangesBytes);
+    const { bytes } = store.part();
+    const changed = store.changesBetween(bytes, pending.end, maxSearchedChangesBytes);
     return changed !== null && !isAffectedBy(changed);
   } catch {
     return false;
@@ -138,11 +138,11 @@ export class ServedOrganization {
     }
   }
 
-  #listsOf({ store }: VersionedStore, position: number): CachedLists {
+  #listsOf({ store }: VersionedStore, logBytes: number): CachedLists {
     const { lists, shortcuts } = this.#options;
     return lists.of({
       catalog: store.catalogs.delta,
-      position,
+      logBytes,
       changesBetween: (from, to) => store.changesBetween(from, to, shortcuts.maxListChangesBytes),
     });
   }
@@ -169,11 +169,11 @@ export class ServedOrganization {
       if (isCorruption(error)) this.#files.damaged.add(opened.store.current, error);
     };
     const runWith = (seen: Version) => {
-      const { position } = seen.part;
+      const { bytes } = seen.part;
       // Batches that do not affect the query may be pending.
-      const name = nameOf(opened, Math.max(position, end));
+      const name = nameOf(opened, Math.max(bytes, end));
       const version = { name, asOf: seen.instant.asOf };
-      const [files, lists] = [opened.filesOf(seen), this.#listsOf(opened, position)];
+      const [files, lists] = [opened.filesOf(seen), this.#listsOf(opened, bytes)];
       return work({ generation: seen.generation, version, files, lists, hold, reportDamage });
     };
     const release = hold();
@@ -239,7 +239,7 @@ export class ServedOrganization {
         return found;
       }
       const { opened, pending } = found;
-      while (this.#files.opened === opened && opened.store.part().position < pending.end) {
+      while (this.#files.opened === opened && opened.store.part().bytes < pending.end) {
         await this.#change(opened, () => this.#apply(found));
       }
       if (this.#files.opened === opened) return found;

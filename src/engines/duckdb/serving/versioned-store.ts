@@ -57,15 +57,15 @@ export class VersionedStore {
 
   /** About the bytes that the store takes. */
   get weight(): number {
-    const { records, position } = this.store.part();
+    const { records, bytes } = this.store.part();
     const customers = this.#version.generation.keyCounts(customerDictionary);
     const indexBytes = records === 0 ? 0 : customers * bytesPerIndexedCustomer;
-    return storeBytes + records * (recordBytes + bytesPerChangedId) + position + indexBytes;
+    return storeBytes + records * (recordBytes + bytesPerChangedId) + bytes + indexBytes;
   }
 
-  filesOf({ part: { lines, position }, instant: { asOf } }: Version): StoreFiles {
+  filesOf({ part: { lines, bytes }, instant: { asOf } }: Version): StoreFiles {
     const { base, logDescriptor: log } = this.store;
-    return { base: base.content.descriptor, log, part: { lines, bytes: position }, asOf };
+    return { base: base.content.descriptor, log, part: { lines, bytes }, asOf };
   }
 
   /** The present version, without a transaction that keeps it. It may be later than `instant`. */

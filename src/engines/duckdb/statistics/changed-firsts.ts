@@ -4,7 +4,7 @@ import type { PurchaseFilters } from '../../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows } from '../../../duckdb/connection.ts';
 import { countedColumns } from '../../../purchase-store/format/layout.ts';
 import type { StoreCatalogs } from '../../../purchase-store/format/relations.ts';
-import type { Part } from '../../report/statement.ts';
+import type { PurchasePart } from '../../report/statement.ts';
 import type { Reading } from '../query-context.ts';
 import type { ChangedFirsts, Generation } from '../serving/generation.ts';
 
@@ -21,7 +21,7 @@ export async function presentWithFirsts(
   { connection, generation }: Reading,
   filters: PurchaseFilters,
   conditions: Conditions,
-): Promise<Required<Pick<Part, 'purchases' | 'isFirst'>>> {
+): Promise<Required<Pick<PurchasePart, 'purchases' | 'isFirst'>>> {
   const { base, delta } = generation.catalogs;
   const { added, gained, lost } = await firstsOfVersion(
     connection,

@@ -4,7 +4,7 @@ import type { Shortcuts } from '../../../duckdb/shortcuts.ts';
 import { emptyBase } from '../../../purchase-store/delta/delta.ts';
 import { countedColumns, customerDictionary } from '../../../purchase-store/format/layout.ts';
 import { previousQuarters } from '../../../purchase-store/format/previous-purchases.ts';
-import type { Part } from '../../report/statement.ts';
+import type { PurchasePart } from '../../report/statement.ts';
 import type { Reading } from '../query-context.ts';
 import type { Generation } from '../serving/generation.ts';
 import { idAt, place, presentWithFirsts } from './changed-firsts.ts';
@@ -51,7 +51,7 @@ export async function purchaseParts(
   filters: PurchaseFilters,
   conditions: Conditions,
   needs: Needs,
-): Promise<Part[]> {
+): Promise<PurchasePart[]> {
   const {
     generation,
     context: { shortcuts },
@@ -59,7 +59,7 @@ export async function purchaseParts(
   const { catalogs, isUnchanged } = generation;
   const { matching, counted } = conditions;
   const change = raw(`${catalogs.delta}.change`);
-  const of = (purchases: Sql): Part =>
+  const of = (purchases: Sql): PurchasePart =>
     needs.firsts
       ? withFirsts(purchases, conditions)
       : { purchases: sql`${purchases} as purchase`, condition: matching };
@@ -142,7 +142,7 @@ const firstOf = ({ ofBase: { firstQuarter } }: Generation, previous: Sql): Sql =
   firstQuarter === null ? sql`false` : sql`${previous} < ${raw(String(firstQuarter))}`;
 
 /** `purchases` with the first ones of their customers. DuckDB's window functions are not safe. */
-const withFirsts = (purchases: Sql, { matching, counted }: Conditions): Part => ({
+const withFirsts = (purchases: Sql, { matching, counted }: Conditions): PurchasePart => ({
   condition: matching,
   isFirst: sql`(purchase.id = first_id) is true`,
   purchases: sql`
@@ -171,7 +171,7 @@ function countsOfCustomers(
   generation: Generation,
   { all, having = empty, matching, previous, needs: { groups, periods } }: Counted,
   { maxBitmapBytes, maxBitsPerPurchase }: Shortcuts,
-): Pick<Part, 'countCustomers' | 'allCustomers'> {
+): Pick<PurchasePart, 'countCustomers' | 'allCustomers'> {
   const { keyCounts, summary } = generation;
   const customers = keyCounts(customerDictionary);
   if (customers === 0 || maxBitmapBytes === 0) return {};

@@ -1,7 +1,7 @@
-import { UnknownPositionError } from '../../domain/purchase-changes.ts';
+import { UnknownFeedPositionError } from '../../domain/purchase-changes.ts';
 
 /** A position in the change feed of an organization, between two records of its logs. */
-export type ChangePosition = {
+export type FeedPosition = {
   /** No other log of any organization has this name. */
   readonly log: string;
   /** The bytes of the log before the batch of the next record. */
@@ -19,7 +19,7 @@ export type ChangePosition = {
 const pattern = /^([0-9a-f]{12})\.([0-9a-z]{1,10})\.([0-9a-z]{1,10})\.([0-9a-z]{0,7})$/;
 const base = 36;
 
-export const encodePosition = ({ log, batch, record, checksum }: ChangePosition): string =>
+export const encodePosition = ({ log, batch, record, checksum }: FeedPosition): string =>
   [
     log.replace(/^log-|\.tsv$/g, ''),
     batch.toString(base),
@@ -27,10 +27,10 @@ export const encodePosition = ({ log, batch, record, checksum }: ChangePosition)
     checksum?.toString(base) ?? '',
   ].join('.');
 
-/** Throws UnknownPositionError if the text comes from another store. */
-export function decodePosition(text: string): ChangePosition {
+/** Throws UnknownFeedPositionError if the text comes from another store. */
+export function decodePosition(text: string): FeedPosition {
   const [, log, batch = '', record = '', checksum = ''] = pattern.exec(text) ?? [];
-  if (log === undefined) throw new UnknownPositionError();
+  if (log === undefined) throw new UnknownFeedPositionError();
   return {
     log: `log-${log}.tsv`,
     batch: Number.parseInt(batch, base),

@@ -16,7 +16,7 @@ import {
   ticksDirectory,
 } from '../../src/purchase-store/ticks/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/ticks/shard.ts';
-import { createTickPublisher } from '../../src/purchase-store/ticks/tick-publisher.ts';
+import { createTickPublisher } from '../../sync/files/synced-ticks.ts';
 import { test } from '../support/fixtures.ts';
 
 const exceptionsAt = (asOf: bigint): Exceptions =>
@@ -135,7 +135,7 @@ describe('the exceptions of a tick', () => {
     publisher.publish(tickOf(1, first, {}));
     const ticks = [first, second, third].map((each) => tickOf(0, each, {}));
     const workerData = {
-      module: builtProgram('src/purchase-store/ticks/tick-publisher.ts'),
+      module: builtProgram('sync/files/synced-ticks.ts'),
       ticks,
     };
     const publishing = new Worker(publishOften, {
