@@ -66,7 +66,7 @@ export function createAbout(routes: readonly Route[]) {
   };
 }
 
-/** The most frequent values of a label. */
+/** The most frequent values of a label. Their counts are null if the report lacks rows. */
 function valuesOf(name: string, { rows, rows_truncated }: Counts) {
   const values = [...grouped(rows, (row) => row[name] ?? null)]
     .map(([value, ofValue]) => ({
@@ -75,7 +75,9 @@ function valuesOf(name: string, { rows, rows_truncated }: Counts) {
     }))
     .toSorted((one, other) => other.purchase_count - one.purchase_count);
   return {
-    values: values.slice(0, maxValues),
+    values: values
+      .slice(0, maxValues)
+      .map((each) => (rows_truncated ? { ...each, purchase_count: null } : each)),
     values_truncated: rows_truncated || values.length > maxValues,
   };
 }
@@ -83,7 +85,7 @@ function valuesOf(name: string, { rows, rows_truncated }: Counts) {
 export const aboutNotes: readonly string[] = [
   'Counts of labels are of purchases of every payment status; the tools count only paid ones, unless status is set.',
   'revenue_in_cents is the sum of purchase_value_in_cents, in the smallest unit of the currency: 1000 is BRL 10.00, JPY 1,000 or KWD 1.000. A refunded purchase that counts, counts with its full value.',
-  'Labels: value null means purchases without one. To select them, use the argument without, such as ["platform"]. If values_truncated is true, there are more values: purchase_report with group_by has them.',
+  'Labels: value null means purchases without one. To select them, use the argument without, such as ["platform"]. If values_truncated is true, there are more values, and counts may be null: purchase_report with group_by has all.',
   'The label status is payment_status of a purchase. For utm_source, utm_campaign, coupon and others, use purchase_report with group_by.',
   'The first purchase is in the period first_purchase_in, which has the length interval. Instants and periods are UTC. Bounds are inclusive. Days and months are those of the argument timezone, by default UTC.',
   'customer_count counts each customer once: customers of rows, periods and pages do not add up.',

@@ -205,6 +205,24 @@ describe('a tool', () => {
     },
   );
 
+  it('states no counts of labels if a report cannot have all values', async ({
+    connect,
+    database,
+  }) => {
+    const organizationId = await addOrganization(database.pool);
+    const { secret } = await addKey(database.pool, organizationId);
+    const customerId = await addCustomer(database.pool, organizationId);
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, platform, payment_status)
+       select $1, $2, 100, each::text, 'paid' from generate_series(1, 1001) as each`,
+      [organizationId, customerId],
+    );
+    const agent = await connect({ secret });
+    const { labels } = (await agent.call('about_this_data')).structuredContent;
+    const values = [{ value: 'paid', purchase_count: null }];
+    expect(labels.status).toEqual({ values, values_truncated: true });
+  });
+
   it('keeps numbers beyond 2^53, in arguments and in results', async ({ connect, database }) => {
     const organizationId = await addOrganization(database.pool);
     const { secret } = await addKey(database.pool, organizationId);
