@@ -191,7 +191,6 @@ const derived = `
 
 it.for(['truncate store.orders', 'delete from store.orders'])(
   'holds the purchases of customers that %s would delete',
-  { tags: ['slow'] },
   async (statement, { start, query, map, apply }) => {
     await start('', derived);
     await query(statement);

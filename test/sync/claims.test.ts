@@ -17,7 +17,6 @@ const newShopEveryMs = 3_000;
 const maxShops = 4;
 
 test('responses show all commits before their instants, and instants do not go back, while the API and the worker are slow', {
-  tags: ['slow'],
   timeout: seconds * 1_000 + 400_000,
 }, async ({ database: { url }, directory, program, onTestFinished }) => {
   // Each writer has a connection. The pool of other tests stops waiting after five seconds.
