@@ -64,14 +64,14 @@ describe('purchases with long texts', () => {
       const add = (texts: Partial<PurchaseValues>) =>
         addPurchase(database.pool, organizationId, { customer_id: newCustomerId, ...texts });
       if (step === 'a change') await sync();
-      await add({ order_number: 'x'.repeat(maxPurchaseLineBytes + 1) });
+      await add({ status: 'x'.repeat(maxPurchaseLineBytes + 1) });
       await expect(sync({ maxPurchasesWithoutBase })).rejects.toThrow(
         'A purchase holds a value that cannot be copied.',
       );
-      await change(`update purchases set order_number = 'short' where true`);
+      await change(`update purchases set status = 'short' where true`);
       await add({
         // COPY doubles each backslash.
-        order_number: '\\'.repeat(7 * 2 ** 20 - 5_000),
+        status: '\\'.repeat(7 * 2 ** 20 - 5_000),
         utm_source: '\\'.repeat(2 ** 20),
         utm_term: 'é'.repeat(2_500),
       });
