@@ -107,9 +107,12 @@ describe('own tables that views map, as in docs/your-data.md,', () => {
     await expect.poll(async () => (await readMappingStatus(as('worker')))?.refusedRows).toBe(0);
   });
 
-  it('claim no instant that direct writes into a table without triggers have passed', {
-    tags: ['slow'],
-  }, async ({ as, directory, store: { write }, onTestFinished }) => {
+  it('claim no instant that direct writes into a table without triggers have passed', async ({
+    as,
+    directory,
+    store: { write },
+    onTestFinished,
+  }) => {
     const worker = await createTestWorker(as('worker'), directory);
     onTestFinished(worker.close);
     onTestFinished(follow(worker));
