@@ -130,7 +130,7 @@ describe('the filters of purchases', () => {
       { created_at: friday, utm_source: 'google', coupons: coded('VIP') },
       { created_at: midnight, utm_source: 'facebook', coupons: coded('FREE', 'VIP'), ...paid },
       { created_at: tuesday, utm_source: 'google,facebook', coupons: coded('free'), ...paid },
-      { created_at: wednesday, coupons: coded('A,B'), currency: 'brl' },
+      { created_at: wednesday, coupons: coded('A,B'), currency: 'Brl' },
       { created_at: '2019-02-21T12:00:00Z', utm_source: 'a:b', coupons: coded(7) },
       { created_at: '2019-02-21T12:00:00Z', utm_source: 'Google', coupons: '[]' },
     ].entries()) {
@@ -147,6 +147,7 @@ describe('the filters of purchases', () => {
       'without=utm_source,status&currency=BRL': 1000,
       'not=utm_source:a:b&not=coupon:VIP': 101_100,
       'not=status:paid&not=currency:BRL': 110_001,
+      'not=status:paid&not=currency:brl': 110_001,
       'coupon=VIP&min_value_in_cents=10': 10,
       'coupon=FREE&coupon=A,B': 1010,
       'coupon=7': 10_000,

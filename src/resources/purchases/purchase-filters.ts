@@ -44,8 +44,10 @@ export async function readFilters(request: FilterRequest): Promise<PurchaseFilte
 }
 
 /** Shops store codes in any case. */
-const currencyTexts = (text: string): readonly string[] =>
-  isCode(text) ? spellingsOf(text) : [text];
+function currencyTexts(text: string): readonly string[] {
+  const code = currencyCode(text);
+  return code === null ? [text] : spellingsOf(code);
+}
 
 /** With the offsets of the request's time zone, which are few between bounds. */
 async function localTimesOf(query: FilterParameters): Promise<LocalTimes | undefined> {

@@ -58,7 +58,7 @@ const filters: readonly Filters[] = [
     ...each('coupon', ['FREE', ['FREE', 'VERÃO10']]),
     ...each('not', [
       ...trackingLabels.map((name) => `${name}:${texts[0]}`),
-      ...['platform:bling', 'shipping_status:shipped', 'currency:BRL'],
+      ...['platform:bling', 'shipping_status:shipped', 'currency:BRL', 'currency:jpy'],
       ...[
         ['status:paid', 'coupon:FREE'],
         ['utm_source:a', 'utm_source:google'],
